@@ -1,5 +1,6 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/auth/access-token.ts';
+import { ApiError } from '../../shared/contract/errors.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
 import type { Caller } from '../../shared/contract/caller.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
@@ -15,7 +16,13 @@ import { isLineWaiting, makeChainer } from './audit/chain.ts';
 import { gatherDeniedAttempts } from './audit/denied-attempts.ts';
 import { isOverTls } from '../../shared/http/headers.ts';
 import { tokensFromPostgres } from './resources/access/access.ts';
-import { linksFromPostgres, portalsFromPostgres, sessionsFromPostgres } from './resources/access/sessions.ts';
+import {
+  codesFromPostgres,
+  linksFromPostgres,
+  portalsFromPostgres,
+  sessionsFromPostgres,
+} from './resources/access/sessions.ts';
+import { makeProvider } from './resources/access/provider.ts';
 import { sourcesFromPostgres } from './resources/payments/sources.ts';
 import { makeSessionCookies } from './http/session-cookie.ts';
 import { makeSendExport } from './http/exports.ts';
@@ -95,6 +102,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
     authenticate: (given: Given) => Promise<Caller>,
     countCall = countApiCall,
   ) => limitTeams(limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE), countCall);
+  const provider = makeProvider(config, sql);
   const handling: HandleOptions = {
     services: {
       clock,
@@ -117,6 +125,8 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
       quotas,
       sessionCookies: makeSessionCookies(isOverTls(config), 'keytally'),
       portalCookies: makeSessionCookies(isOverTls(config), 'keytally-portal'),
+      provider,
+      providerCookies: makeSessionCookies(isOverTls(config), 'keytally-provider'),
     },
     deadlineMs: config.REQUEST_DEADLINE_MS,
     sql,
@@ -127,6 +137,11 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
       portal: limited(portalsFromPostgres(sql, clock)),
       link: limited(linksFromPostgres(sql)),
       source: limited(sourcesFromPostgres(sql, sealer, clock)),
+      code: limited(codesFromPostgres(sql)),
+      provider: limited(async (answer) => {
+        if (!provider) throw new ApiError('route_not_found');
+        return provider.authenticate(answer);
+      }),
       // A verification must not wait for Postgres, neither here nor on the verify app.
       verification: limited(
         makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note, clock),

@@ -180,6 +180,8 @@ const catalogue = {
   api_key_undecided: '50311 The API key cannot be verified right now; repeat the request in a moment.',
   memory_short:
     '50312 The verification store has no memory for anything new, and nothing was stored; changes and deletions go on. Repeat the request later.',
+  provider_unavailable:
+    '50313 The provider that people sign in at does not answer; try again in a moment, or sign in with an access token.',
 } as const satisfies Record<string, `${number} ${string}`>;
 
 export type ErrorName = keyof typeof catalogue;

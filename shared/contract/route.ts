@@ -43,6 +43,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   portal?: 'session' | 'link';
   /** Whoever signed the body calls it: a payment source, as its path and the Stripe-Signature say. */
   signed?: boolean;
+  /** The operation begins a session of the console: it takes a code that works once, or what a provider has answered, and no access token. */
+  enters?: 'code' | 'provider';
   /** A second permission that the token must have. */
   alsoPermission?: Permission;
   /** The status of a success; default 200. */

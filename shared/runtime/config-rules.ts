@@ -13,6 +13,12 @@ export function configProblems(config: Partial<Config>): string[] {
     problems.push('WORKERS above 1 share one OPS_PORT too: set its number, not 0');
   if (config.OPS_PORT && config.OPS_PORT === config.PORT)
     problems.push('OPS_PORT must differ from PORT; leave it empty to serve everything on PORT');
+  if (config.OIDC_ISSUER !== undefined) {
+    if (config.OIDC_CLIENT_ID === '' || config.OIDC_GROUPS?.size === 0)
+      problems.push('OIDC_ISSUER needs OIDC_CLIENT_ID, and OIDC_GROUPS that say who may do what');
+    if (!config.PUBLIC_API_URL?.startsWith('http'))
+      problems.push('OIDC_ISSUER needs PUBLIC_API_URL, the address that the provider sends people back to');
+  }
   return config.NODE_ENV === 'production' ? [...problems, ...productionProblems(config)] : problems;
 }
 
@@ -41,9 +47,14 @@ function productionProblems(config: Partial<Config>): string[] {
     const password = config[name];
     if (password && isGuessable(password)) problems.push(`${name} must not be ${describe(password)} in production`);
   }
-  const { VAULT_ADDR } = config;
-  if (VAULT_ADDR?.startsWith('http:') && !isLoopback(new URL(VAULT_ADDR).hostname.replaceAll(/[[\]]/g, '')))
-    problems.push('VAULT_ADDR must be https in production: others could read the master key on the network');
+  for (const [name, what] of [
+    ['VAULT_ADDR', 'read the master key'],
+    ['OIDC_ISSUER', 'sign in as anybody'],
+  ] as const) {
+    const url = config[name];
+    if (url?.startsWith('http:') && !isLoopback(new URL(url).hostname.replaceAll(/[[\]]/g, '')))
+      problems.push(`${name} must be https in production: others could ${what} on the network`);
+  }
   if (MASTER_KEY && new Set(MASTER_KEY).size < MIN_DISTINCT_BYTES)
     problems.push('MASTER_KEY must be random in production: make one with `openssl rand -base64 32`');
   return problems;

@@ -1,6 +1,6 @@
 import { groups, type Variables } from './variables.ts';
 
-const { clickHouse, masterKeys, vault, rolePasswords, clients, api, quotas, telemetry, kafka } = groups;
+const { clickHouse, masterKeys, vault, rolePasswords, clients, api, oidc, quotas, telemetry, kafka } = groups;
 const { DATABASE_URL, NODE_ENV, WEBHOOK_ALLOWED_TARGETS, WEBHOOK_RETRY_SECONDS } = groups.single;
 const { TEST_CLOCK_FILE, TEST_TOKEN, BUS, CONSUMER_NAME, KAFKA_WATCHDOG_SECONDS, WORKERS } = groups.single;
 const { REDIS_URL, REDIS_MIN_REPLICAS, LOG_LEVEL, HOST, PORT, OPS_PORT } = groups.single;
@@ -20,6 +20,7 @@ export const programs = {
     ...clients,
     ...masterKeys,
     ...api,
+    ...oidc,
     ...quotas,
     WEBHOOK_ALLOWED_TARGETS,
     TEST_CLOCK_FILE,

@@ -60,6 +60,14 @@ const kinds = {
   /** Targets that webhooks may have, separated by commas. */
   targets: (given: string) =>
     itemsOf(given, 'targets like team_…=receiver.internal:443, or *=… for all teams', readAllowedTarget),
+  /** Groups of people with what they may do, separated by commas. */
+  groups: (given: string) =>
+    new Map(
+      itemsOf(given, 'groups like admins=*, or support=workspace:read key:read', (text) => {
+        const [, group, rights] = /^(.+?)\s*=\s*([*a-z: ]+)$/.exec(text) ?? [];
+        return group && rights ? ([group, rights.split(/ +/)] as const) : undefined;
+      }),
+    ),
   /** Times in seconds, separated by commas: some, and at most 50. */
   seconds(given: string) {
     const wanted = 'at most 50 whole numbers from 1 to 604800';
@@ -71,7 +79,14 @@ const kinds = {
   },
 };
 // Of the kinds that need not be set. A choice has its first by default.
-const presets: Partial<Record<string, string>> = { text: '', list: '', origins: '', targets: '', flag: 'false' };
+const presets: Partial<Record<string, string>> = {
+  text: '',
+  list: '',
+  origins: '',
+  targets: '',
+  groups: '',
+  flag: 'false',
+};
 
 type HeadOf<Line> = Line extends `${infer Head}: ${string}` ? Head : never;
 type WordOf<Head> = Head extends `${infer Word} ${string}` ? Word : Head;

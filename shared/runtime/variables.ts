@@ -100,6 +100,18 @@ const api = variablesOf({
     'integer 1e6..1099511627776 = 4294967296: number of bytes that one export of usage may have; a larger one is refused',
 });
 
+/** Where people sign in to the console, by OpenID Connect, and what they may do there. */
+const oidc = variablesOf({
+  OIDC_ISSUER:
+    'url?: issuer of the OpenID Connect provider where people sign in to the console; empty: by access tokens alone',
+  OIDC_CLIENT_ID: 'text: client at the provider, with the redirect address `PUBLIC_API_URL` and `/console`',
+  OIDC_CLIENT_SECRET: 'text: secret of that client; empty: PKCE alone',
+  OIDC_SCOPES: 'text: scopes to ask for, with blanks between; empty: `openid profile email`',
+  OIDC_GROUPS_CLAIM: "text = groups: claim of the ID token that has a person's groups",
+  OIDC_GROUPS: 'groups: groups and what they may do, `admins=*, support=workspace:read key:read`',
+  OIDC_TEAM: 'text = demo: name of the team that people sign in to',
+});
+
 /** What a team may have at most, unless it has a limit of its own. */
 const quotas = variablesOf({
   QUOTA_WORKSPACES: 'integer 0..1e15 = 1000: number of workspaces that a team may have',
@@ -160,7 +172,19 @@ const kafka = variablesOf({
  * A variable without a default must be set. `NAME_FILE` may name a file that holds the value instead, for secrets. The texts here
  * are the configuration reference: after a change run `npm run reference`.
  */
-export const groups = { single, rolePasswords, clickHouse, masterKeys, vault, clients, api, quotas, telemetry, kafka };
+export const groups = {
+  single,
+  rolePasswords,
+  clickHouse,
+  masterKeys,
+  vault,
+  clients,
+  api,
+  oidc,
+  quotas,
+  telemetry,
+  kafka,
+};
 
 /** All of them. */
 export const variables = {
@@ -171,6 +195,7 @@ export const variables = {
   ...vault,
   ...clients,
   ...api,
+  ...oidc,
   ...quotas,
   ...telemetry,
   ...kafka,

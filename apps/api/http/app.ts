@@ -49,7 +49,7 @@ export function makeApp({ routes, undocumented, handling, probe, config, metrics
   app.use(observe(services.clock, log, metrics, headersFor(config)));
   app.use(cors(config.CORS_ORIGINS));
   app.use(answerErrors(log));
-  const [docs, console] = [makeDocs(servers, document), makeConsole(log)];
+  const [docs, console] = [makeDocs(servers, document), makeConsole(log, services.provider?.host)];
   app.use(files(onClientPort(probe, opsPort), (path, headers) => docs(path, headers) ?? console(path, headers)));
 
   const router = new Router({ strict: true, sensitive: true });

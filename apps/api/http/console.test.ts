@@ -3,7 +3,12 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorld } from '../../../tests/helpers/world.ts';
 
-const world = await makeWorld();
+const world = await makeWorld(['api'], {
+  OIDC_ISSUER: 'https://login.example',
+  OIDC_CLIENT_ID: 'keytally',
+  OIDC_GROUPS: 'admins=*',
+  PUBLIC_API_URL: 'https://keytally.example',
+});
 const strict = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
@@ -19,13 +24,20 @@ const assetsOf = (html: string) => [...html.matchAll(/(?:src|href)="(\/console\/
 
 test('every path of the console, and the portal, is one page, which may run its own scripts alone, speak with us alone, and not be framed', async () => {
   const page = await get('/console');
-  for (const path of ['/console/', '/console/w/ws_1/keys', '/console/w/..%2f..%2fetc/passwd', '/portal'])
+  for (const path of [
+    '/console/',
+    '/console/sessions',
+    '/console/w/ws_1/keys',
+    '/console/w/..%2f..%2fetc/passwd',
+    '/portal',
+  ])
     assert.is((await get(path)).text, page.text, path);
   assert.match(page.headers.get('content-type') ?? '', /^text\/html/);
   for (const path of ['/console', '/portal', ...assetsOf(page.text)]) {
     const { headers } = await get(path);
     for (const [name, value] of Object.entries(strict)) assert.is(headers.get(name), value, path);
   }
+  assert.match(page.text, '<body data-provider="login.example">');
   assert.not.match(page.text, /<style|style=|<script(?! type="module" (?:async )?src=)| on\w+=/);
 });
 

@@ -34,7 +34,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   const readBody = bodyReader(route.bodyLimit ?? BODY_LIMIT);
   const validateBody = route.body && bodyValidator(route.accepts ?? route.body);
   const verifies = route.permission === 'key:verify';
-  const needsToken = route.permission !== undefined || route.anyToken === true || route.portal !== undefined;
+  const needsToken = route.permission !== undefined || route.anyToken === true || Boolean(route.portal ?? route.enters);
   const isKnown = needsToken || route.signed === true;
   // A verification needs no connection to Postgres.
   const takesTurn = isKnown && !verifies;
@@ -110,7 +110,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     const secret = verifies ? undefined : sessionOf(ctx);
     ctx.state['session'] = secret;
     const bySession = route.portal === 'link' ? 'link' : route.portal ? 'portal' : 'session';
-    const by = secret !== undefined ? bySession : verifies ? 'verification' : 'token';
+    const by = secret !== undefined ? (route.enters ?? bySession) : verifies ? 'verification' : 'token';
     const caller = await options.authenticate[by](secret ?? ctx.get('authorization'), clientAddress);
     admit(ctx, caller);
     return caller;
@@ -141,8 +141,15 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
 
   /** The secret of a session. A customer has one of the portal, or the link token that begins one; neither counts for anything else. */
   function sessionOf(ctx: Koa.Context): string | undefined {
-    const { sessionCookies, portalCookies } = options.services;
+    const { sessionCookies, portalCookies, providerCookies } = options.services;
     const header = headerOf(ctx);
+    if (route.enters) {
+      sessionCookies.requireOwnPage(header);
+      // What a provider answered counts for the browser that asked.
+      const asked = route.enters === 'provider' ? providerCookies.read(ctx.method, header) : '';
+      if (asked === undefined) throw new ApiError('session_ended');
+      return `${asked} ${header('x-keytally-code') ?? ''}`;
+    }
     if (!route.portal) return sessionCookies.read(ctx.method, header);
     const isLink = route.portal === 'link';
     if (isLink) portalCookies.requireOwnPage(header);

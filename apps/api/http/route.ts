@@ -18,6 +18,7 @@ import type { HoldCalls } from '../../../shared/verification/hold-calls.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { DeniedAttemptLog } from '../audit/denied-attempts.ts';
 import type { SignedBody } from '../resources/payments/sources.ts';
+import type { Provider } from '../resources/access/provider.ts';
 import type { KeySets } from '../resources/jwts/key-sets.ts';
 import type { SigningKeys } from '../resources/jwts/signing-keys.ts';
 import type { SayChanged } from '../resources/record.ts';
@@ -52,6 +53,9 @@ export type Services = {
   quotas: Quotas;
   sessionCookies: SessionCookies;
   portalCookies: SessionCookies;
+  /** Where people sign in, if the operator has said, and the cookie of who is there. */
+  provider: Provider | undefined;
+  providerCookies: SessionCookies;
   /** Sends a cookie with the answer, if that is a success. */
   setCookie(cookie: string): void;
   /** How much time the request has until its deadline, in ms. */
@@ -67,8 +71,11 @@ export type HandleOptions = {
   sql: Sql;
   /** Sees the team that a transaction names: for what a request asks. */
   teamSql: Sql;
-  /** By an access token, as the one of a verification, by the secret of a session or of one of the portal, and by a link token. */
-  authenticate: Record<'token' | 'verification' | 'session' | 'portal' | 'link', AuthenticateFrom> & {
+  /** By an access token, as the one of a verification, by the secret of a session or of one of the portal, and by what begins them. */
+  authenticate: Record<
+    'token' | 'verification' | 'session' | 'portal' | 'link' | 'code' | 'provider',
+    AuthenticateFrom
+  > & {
     source: AuthenticateFrom<SignedBody>;
   };
   limitCalls(caller: Caller): void;

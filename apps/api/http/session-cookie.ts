@@ -12,7 +12,7 @@ const MARK = 'x-keytally-session';
 /**
  * Cookies of sessions: the console's and the portal's have names of their own. Over TLS the name begins with `__Host-`: a browser then takes the cookie from this host alone, over TLS.
  */
-export function makeSessionCookies(overTls: boolean, plainName: 'keytally' | 'keytally-portal') {
+export function makeSessionCookies(overTls: boolean, plainName: 'keytally' | 'keytally-portal' | 'keytally-provider') {
   const name = overTls ? `__Host-${plainName}` : plainName;
   const attributes = `Path=/; HttpOnly; SameSite=Strict${overTls ? '; Secure' : ''}`;
 

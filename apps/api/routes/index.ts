@@ -67,7 +67,17 @@ import {
 } from './payment-source/sources.ts';
 import { getQuota } from './quota/get.ts';
 import { createScope, deleteScope, getScope, listScopes, updateScope } from './scope/scopes.ts';
-import { createSession, deleteSession, getSession, leavePortal, openPortal } from './session/sessions.ts';
+import {
+  askProvider,
+  createSession,
+  createSessionCode,
+  deleteSession,
+  enterByCode,
+  enterByProvider,
+  getSession,
+  leavePortal,
+  openPortal,
+} from './session/sessions.ts';
 import { listStatements } from './statement/list.ts';
 import { getUsage } from './usage/get.ts';
 import { listUsage } from './usage/list.ts';
@@ -220,4 +230,14 @@ export const portalRoutes = named({
 export const signedRoutes = named({ hearPayment });
 
 /** Sessions of the console and of the portal, in no document: a script sends its access token, and needs none. */
-export const sessionRoutes = named({ createSession, getSession, deleteSession, openPortal, leavePortal });
+export const sessionRoutes = named({
+  createSession,
+  createSessionCode,
+  enterByCode,
+  askProvider,
+  enterByProvider,
+  getSession,
+  deleteSession,
+  openPortal,
+  leavePortal,
+});

@@ -1,5 +1,6 @@
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
-import { call, readSession, signIn } from './data/call.ts';
+import { useEffect, useRef } from 'preact/hooks';
+import { askProvider, call, enter, readSession, signIn, takenEntry, type Problem } from './data/call.ts';
 import { EndedContext, SessionContext, useRead, useSession, type Workspace } from './data/hooks.ts';
 import { InWorkspace } from './workspace.tsx';
 import { Ask } from './parts/dialog.tsx';
@@ -9,8 +10,21 @@ import { List } from './parts/table.tsx';
 
 /** The console: signing in, choosing a workspace, and its pages. */
 export function App() {
-  const { value, problem, reload } = useRead(readSession, '');
-  if (problem?.status === 401) return <SignIn onSigned={reload} />;
+  const entry = useRef<string | undefined>(undefined);
+  entry.current ??= takenEntry(ENTRY);
+  const { value, problem, reload } = useRead(async () => {
+    const given = entry.current;
+    entry.current = '';
+    if (given) await enter(given);
+    return readSession();
+  }, '');
+  useEffect(() => {
+    // A link that was pasted into an open page.
+    const look = () => ENTRY.test(location.hash) && location.reload();
+    addEventListener('hashchange', look);
+    return () => removeEventListener('hashchange', look);
+  }, []);
+  if (problem && [401, 403].includes(problem.status)) return <SignIn onSigned={reload} problem={problem} />;
   // The answer is here in a moment: to lay out and draw a page without content would only hold it up.
   if (!value) return problem ? <Outside title="keytally" problem={problem} onRetry={reload} /> : null;
   // The router decodes an address, and fails where that can't be done. No address of ours needs it.
@@ -29,10 +43,19 @@ export function App() {
   );
 }
 
-function SignIn({ onSigned }: { onSigned(): void }) {
+// A code that works once, or what the provider answered. See `enter`.
+const ENTRY = /^(#once_|\?(.*&)?state=).*/;
+// "token_missing" of the API: nobody has been signed in.
+const NOBODY = 40101;
+
+function SignIn({ onSigned, problem }: { onSigned(): void; problem: Problem }) {
+  const { provider } = document.body.dataset;
   const hint = 'It begins with kt_. On one machine, make token prints one.';
   return (
-    <Outside title="keytally">
+    <Outside title="keytally" problem={problem.code === NOBODY ? undefined : problem}>
+      {provider && (
+        <Form submit={`Sign in at ${provider}`} onSubmit={async () => location.assign((await askProvider()).url)} />
+      )}
       <p>Sign in with an access token of your team. It is sent once; the browser keeps a session for 8 hours.</p>
       <Form
         submit="Sign in"

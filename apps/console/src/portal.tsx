@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { call, hasEnded, leavePortal, openPortal } from './data/call.ts';
+import { call, hasEnded, leavePortal, openPortal, takenEntry } from './data/call.ts';
 import { EndedContext, readItems, useRead } from './data/hooks.ts';
 import { Credits } from './pages/customers/credits.tsx';
 import { Statement } from './pages/customers/books.tsx';
@@ -13,14 +13,7 @@ import { Time } from './parts/text.tsx';
 
 const LOOK_EVERY_MS = 30_000;
 const TITLE = 'Your API keys and usage';
-
-/** The link token in the address. It is taken out of it and of the history, before anything else happens. */
-function takenLink(): string {
-  if (!location.hash.startsWith('#lt_')) return '';
-  const link = location.hash.slice(1);
-  history.replaceState(null, '', '/portal');
-  return link;
-}
+const LINK = /^#lt_.*/;
 
 /** The portal: what a customer sees who has opened a link. */
 export function Portal() {
@@ -28,7 +21,7 @@ export function Portal() {
   const [links, setLinks] = useState(0);
   // Kept while the server has not taken it, for another try.
   const link = useRef<string | undefined>(undefined);
-  link.current ??= takenLink();
+  link.current ??= takenEntry(LINK);
   const read = async () => {
     if (link.current) await openPortal(link.current);
     link.current = '';
@@ -38,7 +31,7 @@ export function Portal() {
   const { value: opened, problem, reload } = useRead(read, String(links), LOOK_EVERY_MS);
   useEffect(() => {
     const look = () => {
-      const other = takenLink();
+      const other = takenEntry(LINK);
       if (!other) return;
       link.current = other;
       setLeft(false);

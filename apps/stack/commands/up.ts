@@ -47,7 +47,7 @@ export async function up(home: Home): Promise<void> {
     });
     console.log(`keytally is up after ${((performance.now() - began) / 1000).toFixed(1)} s.`);
   }
-  console.log(welcome(home));
+  console.log(welcome(home, await consoleLink(home)));
 }
 
 /** The variables here that a running stack does not have as they are. A service's own are not expected in a shell. */
@@ -116,12 +116,20 @@ async function startSupervisor(home: Home): Promise<void> {
   child.unref();
 }
 
+/** The address of the console, with a code that signs in who opens it first. */
+async function consoleLink(home: Home): Promise<string> {
+  const page = `${home.apiUrl}/console`;
+  const headers = { Authorization: `Bearer ${readEnvFile(home).KEYTALLY_TOKEN}` };
+  const answer = await fetch(`${page}/session/link`, { method: 'POST', headers }).catch(() => undefined);
+  return answer?.ok ? `${page}#${((await answer.json()) as { code: string }).code} (once, for 10 minutes)` : page;
+}
+
 /** What a user wants first: the addresses, the token, and a line to paste that makes a first key. */
-function welcome(home: Home): string {
+function welcome(home: Home, consoleLink: string): string {
   return `
   api      ${home.apiUrl}
   verify   ${home.verifyUrl}
-  console  ${home.apiUrl}/console
+  console  ${consoleLink}
   token    ${readEnvFile(home).KEYTALLY_TOKEN ?? ''}
 
 To load them into your shell, and make a first key:

@@ -14,8 +14,12 @@ import { billings, type BillingRow } from '../billings/billings.ts';
 import { isLinkToken } from './link-tokens.ts';
 import { accessToken } from './tokens.ts';
 
-/** How long a session lasts. */
+/** How long a session lasts; one of who signed in at a provider ends soon, since it knows nothing of what has changed there. */
 export const SESSION_SECONDS = 8 * 3600;
+export const PROVIDED_SECONDS = 3600;
+/** How long a code may wait that begins a session. */
+export const CODE_SECONDS = 600;
+const CODE_PREFIX = 'once_';
 // Signing in once more ends the oldest: a token never has more.
 const SESSIONS_OF_TOKEN = 20;
 const SECRET_BYTES = 32;
@@ -39,19 +43,45 @@ export function sessionsFromPostgres(
   clock: Clock,
 ): Authenticate {
   return cacheCallers(async (secret): Promise<Caller> => {
-    const [row] = await sql<(TokenRow & { shard: number; sessionId: string })[]>`
-      select t.id, t.team_id, t.permissions, t.workspace_ids, t.allowed_ips, t.shard, s.id as session_id,
-             (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second
-      from sessions s join access_tokens t on t.id = s.token_id
-      where s.hash = ${hashOf(secret)} and s.expires_at > now() and is_in_force(t)`;
-    if (!row) throw new ApiError('session_ended');
+    const { row, caller } = await findSession(sql, secret, false);
     noteUse(row.shard, row.id);
-    return { ...callerOf(row), sessionId: row.sessionId };
+    return caller;
   }, clock);
 }
 
+/** Authenticates with a code that begins a session. The session takes its place: it works once. */
+export function codesFromPostgres(sql: Sql): Authenticate {
+  return async (code = '') => (await findSession(sql, code.trim(), true)).caller;
+}
+
+async function findSession(sql: Sql, secret: string, isCode: boolean) {
+  const [row] = await sql<(TokenRow & { shard: number; sessionId: string })[]>`
+    select t.id, t.team_id, t.permissions, t.workspace_ids, t.allowed_ips, t.shard, s.id as session_id,
+           (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second
+    from sessions s join access_tokens t on t.id = s.token_id
+    where s.hash = ${hashOf(secret)} and s.once = ${isCode} and s.expires_at > now() and is_in_force(t)`;
+  if (!row) throw isCode ? codeEnded() : new ApiError('session_ended');
+  return { row, caller: { ...callerOf(row), sessionId: row.sessionId } satisfies Caller };
+}
+
+function codeEnded(): ApiError {
+  const message = 'The link to sign in was used, or has ended; make another one, or sign in with an access token.';
+  return new ApiError('session_ended', { message });
+}
+
+/** Makes a code of the caller's token that begins a session, once; the code before ends. */
+export async function storeCode(sql: Query, { teamId, tokenId }: Caller) {
+  await sql`delete from sessions where token_id = ${tokenId} and once`;
+  const code = CODE_PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
+  const [row] = await sql<[{ id: string; expiresAt: Date }]>`
+    insert into sessions (id, team_id, token_id, hash, once, expires_at)
+    values (${newId('sess')}, ${teamId}, ${tokenId}, ${hashOf(code)}, true, now() + make_interval(secs => ${CODE_SECONDS}))
+    returning id, expires_at`;
+  return { code, id: row.id, line: sessionLine({ tokenId, portal: undefined }, row) };
+}
+
 /** Makes a session of the caller's token, or of the link token by which a customer came; gives the secret for its cookie. */
-export async function storeSession(sql: Query, { teamId, tokenId, portal }: Caller) {
+export async function storeSession(sql: Query, { teamId, tokenId, portal }: Caller, seconds: number) {
   const [column, holder] = portal ? ['link_token_id', portal.linkTokenId] : ['token_id', tokenId];
   await sql`
     delete from sessions where id in (
@@ -60,7 +90,7 @@ export async function storeSession(sql: Query, { teamId, tokenId, portal }: Call
   const sessionId = newId('sess');
   const end = portal
     ? sql`to_timestamp(${portal.expiresAt}::bigint / 1000.0)`
-    : sql`now() + make_interval(secs => ${SESSION_SECONDS})`;
+    : sql`now() + make_interval(secs => ${seconds})`;
   const [row] = await sql<[{ expiresAt: Date }]>`
     insert into sessions (id, team_id, ${sql(column)}, hash, expires_at)
     values (${sessionId}, ${teamId}, ${holder}, ${hashOf(secret)}, ${end}) returning expires_at`;

@@ -84,6 +84,8 @@ type NewToken = {
   expiresAt?: number | undefined;
   /** The token that makes it; absent: an operator does. */
   createdBy?: string;
+  /** Who it stands for at the provider. */
+  subject?: string;
   /** A secret that is known already, for tests alone. */
   text?: string;
 };

@@ -137,3 +137,25 @@ test('a token has at most 20 sessions: one more ends the oldest', async () => {
   await refused(40103, by(cookies[0]!, 'get', SESSION));
   for (const cookie of cookies.slice(1)) await must(200, by(cookie, 'get', SESSION));
 });
+
+test('a code signs in once, within 10 minutes, and the next one of its token ends it; it is no session itself, and none makes one', async () => {
+  const { token } = await world.newTeam();
+  const newCode = async () =>
+    (await must(201, world.call('post', `${SESSION}/link`, undefined, { token }))).body.code as string;
+  const enter = (code: string) =>
+    world.call('post', `${SESSION}/code`, undefined, { token: null, headers: { ...marked, 'X-Keytally-Code': code } });
+  const [replaced, code] = [await newCode(), await newCode()];
+  await refused(40103, by(`keytally=${code}`, 'get', SESSION));
+  await refused(40103, enter(replaced));
+  const both = await Promise.all([enter(code), enter(code)]);
+  const entered = both.filter(({ status }) => status === 201);
+  assert.is(entered.length, 1);
+  const cookie = cookieOf(entered[0]!);
+  assert.is((await must(200, by(cookie, 'get', SESSION))).body.session.tokenName, 'test');
+  await refused(40101, by(cookie, 'post', `${SESSION}/link`));
+  await refused(40103, enter(code));
+  const late = await newCode();
+  const id = (await must(200, by(cookie, 'get', SESSION))).body.session.tokenId as string;
+  await world.sql`update sessions set expires_at = now() where once and token_id = ${id}`;
+  await refused(40103, enter(late));
+});

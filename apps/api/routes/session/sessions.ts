@@ -1,10 +1,13 @@
 import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { object } from '../../../../shared/contract/schema-kinds.ts';
+import { object, plainText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { route, type Services } from '../../http/route.ts';
 import type { SessionCookies } from '../../http/session-cookie.ts';
 import {
+  CODE_SECONDS,
+  PROVIDED_SECONDS,
+  storeCode,
   storeSession,
   readSession,
   session,
@@ -29,6 +32,70 @@ export const createSession = route('post', '/console/session', {
     // A session makes no other one: it would outlive its 8 hours.
     if (caller.sessionId !== undefined) throw new ApiError('token_missing');
     return { session: await readSession(sql, caller, await begin(call, sessionCookies, SESSION_SECONDS)) };
+  },
+});
+
+export const createSessionCode = route('post', '/console/session/link', {
+  summary: 'Make a code by which the console is opened signed in, once and within 10 minutes',
+  description: 'It goes behind the # of the address of the console. The code before it ends.',
+  anyToken: true,
+  status: 201,
+  response: object({
+    code: plainText(64, 'the code; only this answer contains it', 'once_6S0aVxJ1mQ'),
+    expiresAt: timestamp('when it ends'),
+  }),
+
+  async handle({ sql, caller, changed }) {
+    if (caller.sessionId !== undefined) throw new ApiError('token_missing');
+    const { code, id, line } = await storeCode(sql, caller);
+    changed('session', id, { after: line });
+    return { code, expiresAt: line.expiresAt };
+  },
+});
+
+export const enterByCode = route('post', '/console/session/code', {
+  summary: 'Sign in to the console with a code that works once, sent as X-Keytally-Code',
+  description: 'The answer sets a cookie that stands for the token that made the code.',
+  enters: 'code',
+  status: 201,
+  response: object({ session }),
+  errors: ['session_ended', 'session_elsewhere', 'session_unmarked'],
+
+  async handle(call) {
+    const { sql, caller, sessionCookies } = call;
+    // Of two at a time one finds it.
+    await removeSession(sql, caller);
+    return { session: await readSession(sql, caller, await begin(call, sessionCookies, SESSION_SECONDS)) };
+  },
+});
+
+export const askProvider = route('post', '/console/session/provider', {
+  summary: 'Ask where people sign in at the provider of the team',
+  description: 'The answer sets a cookie, without which what the provider answers counts for nothing.',
+  writes: false,
+  response: object({ url: plainText(4096, 'the page of the provider', 'https://login.example.com/authorize?state=x') }),
+  errors: ['route_not_found', 'provider_unavailable', 'session_elsewhere', 'session_unmarked'],
+
+  async handle({ header, sessionCookies, provider, providerCookies, setCookie }) {
+    sessionCookies.requireOwnPage(header);
+    if (!provider) throw new ApiError('route_not_found');
+    const { url, secret } = await provider.ask();
+    setCookie(providerCookies.store(secret, CODE_SECONDS));
+    return { url };
+  },
+});
+
+export const enterByProvider = route('post', '/console/session/provided', {
+  summary: 'Sign in to the console with what the provider answered, sent as X-Keytally-Code',
+  description: 'The answer sets a cookie that stands for an access token of the person. It is in force for an hour.',
+  enters: 'provider',
+  status: 201,
+  response: object({ session }),
+  errors: ['session_ended', 'permission_missing', 'provider_unavailable', 'session_elsewhere', 'session_unmarked'],
+
+  async handle(call) {
+    const { sql, caller, sessionCookies } = call;
+    return { session: await readSession(sql, caller, await begin(call, sessionCookies, PROVIDED_SECONDS)) };
   },
 });
 
@@ -79,7 +146,7 @@ type Holding = Pick<Services, 'sql' | 'changed' | 'setCookie'> & { caller: Calle
 
 /** Begins a session of the caller; gives its id. */
 async function begin({ sql, caller, changed, setCookie }: Holding, cookies: SessionCookies, seconds: number) {
-  const { secret, sessionId, line } = await storeSession(sql, caller);
+  const { secret, sessionId, line } = await storeSession(sql, caller, seconds);
   changed('session', sessionId, { after: line });
   setCookie(cookies.store(secret, seconds));
   return sessionId;

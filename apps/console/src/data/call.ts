@@ -118,11 +118,25 @@ export function addressOf(operation: Operation, input: object): string {
   return requestOf(operation, { ...input }).path;
 }
 
+/** What stands in the address and begins a session. It is taken out of it and of the history, before anything else happens. */
+export function takenEntry(form: RegExp): string {
+  const found = form.exec(location.hash || location.search)?.[0].slice(1) ?? '';
+  if (found) history.replaceState(null, '', location.pathname);
+  return found;
+}
+
 const PORTAL = '/portal/session';
 
 /** Signs in with an access token. Nothing in the page keeps it. */
 export const signIn = (token: string) =>
   send<{ session: Session }>('POST', SESSION, { headers: { Authorization: `Bearer ${token}` } });
+/** Signs in with a code that works once, or with what the provider answered. */
+export const enter = (entry: string) =>
+  send('POST', `${SESSION}/${entry.startsWith('once_') ? 'code' : 'provided'}`, {
+    headers: { 'X-Keytally-Code': entry },
+  });
+/** The page where people sign in at their provider. */
+export const askProvider = () => send<{ url: string }>('POST', `${SESSION}/provider`);
 /** The session of this browser. */
 export const readSession = () => send<{ session: Session }>('GET', SESSION);
 /** Ends the session. */
