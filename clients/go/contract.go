@@ -1794,6 +1794,8 @@ type ListRecentVerificationsResult struct {
 
 // RecentVerification is a RecentVerification of the OpenAPI document.
 type RecentVerification struct {
+	// names the decision
+	ID string `json:"id"`
 	// when it was decided, RFC 3339 in UTC
 	Time     time.Time `json:"time"`
 	APIKeyID string    `json:"apiKeyId"`
@@ -1806,6 +1808,12 @@ type RecentVerification struct {
 	LimitedBy *RecentVerificationLimitedBy `json:"limitedBy,omitempty"`
 	// of a refusal: the end client's address, where the call named it and the workspace keeps it
 	ClientAddress string `json:"clientAddress,omitempty"`
+	// the usage that it was counted as
+	UsageName string `json:"usageName,omitempty"`
+	// credits that it used; absent: it is of no billing record, or was refused: decimal text, at most six decimals, at most 9000000000 either way
+	BillingUsage string `json:"billingUsage,omitempty"`
+	// what the billing record had used with it: decimal text, at most six decimals, at most 9000000000 either way
+	UsedCredits string `json:"usedCredits,omitempty"`
 }
 
 // RecentVerificationLimitedBy is a part of requests or answers.
@@ -1824,6 +1832,18 @@ type ListRecentVerificationsQuery struct {
 	WorkspaceID string `json:"workspaceId,omitempty"`
 	// your own id of the meter; it ties keys to the billing record of the same meter
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
+	// only refusals, or only those that were VALID
+	Refused *bool `json:"refused,omitempty"`
+	// the answer to the call; one of "VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"
+	Status string `json:"status,omitempty"`
+	// only refusals for this reason; one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
+	Reason string `json:"reason,omitempty"`
+	// only verifications that were counted as this usage; at most 256 bytes in UTF-8
+	UsageName string `json:"usageName,omitempty"`
+	// only those from then on, in Unix milliseconds
+	From *int64 `json:"from,omitempty"`
+	// only those before then, in Unix milliseconds
+	To *int64 `json:"to,omitempty"`
 }
 
 // CountVerificationsResult is what CountVerifications answers.

@@ -395,7 +395,7 @@ func (c *Client) ListAllUsage(ctx context.Context, query ListUsageQuery, visit f
 	})
 }
 
-// ListRecentVerifications: List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (usage:read).
+// ListRecentVerifications: List the last 100 verifications of a key, a meter or a workspace, newest first: why was my customer refused? (usage:read).
 func (c *Client) ListRecentVerifications(ctx context.Context, query ListRecentVerificationsQuery, options ...CallOption) (*ListRecentVerificationsResult, error) {
 	return call[ListRecentVerificationsResult](ctx, c, operation{method: "GET", path: "/api/v1/verifications/recent", accept: "application/json"}, input{query: query}, options)
 }

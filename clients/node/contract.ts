@@ -364,13 +364,46 @@ export interface Contract {
     };
     output: string;
   };
-  /** List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (`usage:read`). */
+  /** List the last 100 verifications of a key, a meter or a workspace, newest first: why was my customer refused? (`usage:read`). */
   'get /api/v1/verifications/recent': {
     input: {
       apiKeyId?: string | undefined;
       workspaceId?: string | undefined;
       /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string | undefined;
+      /** only refusals, or only those that were VALID */ refused?: boolean | undefined;
+      /** the answer to the call */
+      status?:
+        | 'VALID'
+        | 'EXPIRED'
+        | 'DISABLED'
+        | 'DELETED'
+        | 'RATE_LIMITED'
+        | 'USAGE_LIMITED'
+        | 'INVALID_SCOPES'
+        | 'INVALID'
+        | undefined;
+      /** only refusals for this reason */
+      reason?:
+        | 'MALFORMED'
+        | 'NOT_FOUND'
+        | 'DELETED'
+        | 'DISABLED'
+        | 'EXPIRED'
+        | 'IP_NOT_ALLOWED'
+        | 'SCOPE_MISSING'
+        | 'RATE_LIMIT'
+        | 'LIMIT_REACHED'
+        | 'CREDITS_USED_UP'
+        | 'SPEND_CAP_REACHED'
+        | 'NO_BILLING_RECORD'
+        | 'NO_KEY'
+        | 'TWO_KEYS'
+        | undefined;
+      /** only verifications that were counted as this usage; at most 256 bytes in UTF-8 */
+      usageName?: string | undefined;
+      /** only those from then on, in Unix milliseconds */ from?: number | undefined;
+      /** only those before then, in Unix milliseconds */ to?: number | undefined;
     };
     output: ListRecentVerificationsResult;
   };
@@ -1717,6 +1750,7 @@ export type UsageOfPeriod = {
 export type ListRecentVerificationsResult = { data: Array<RecentVerification> };
 
 export type RecentVerification = {
+  /** names the decision */ id: string;
   /** when it was decided, RFC 3339 in UTC */ time: string;
   apiKeyId: string;
   /** the answer to the call */
@@ -1746,6 +1780,11 @@ export type RecentVerification = {
   };
   /** of a refusal: the end client's address, where the call named it and the workspace keeps it */
   clientAddress?: string;
+  /** the usage that it was counted as */ usageName?: string;
+  /** credits that it used; absent: it is of no billing record, or was refused: decimal text, at most six decimals, at most 9000000000 either way */
+  billingUsage?: string;
+  /** what the billing record had used with it: decimal text, at most six decimals, at most 9000000000 either way */
+  usedCredits?: string;
 };
 
 export type CountVerificationsResult = {

@@ -4,7 +4,7 @@ import { useLocation, useRoute } from 'preact-iso/router';
 import type { Permission } from '../../../shared/contract/caller.ts';
 import { useAnswer, useMay, useSession, useWorkspace, WorkspaceContext } from './data/hooks.ts';
 import { Audit } from './pages/audit.tsx';
-import { Refused } from './pages/calls.tsx';
+import { CallsPage } from './pages/calls.tsx';
 import { Customer } from './pages/customers/customer.tsx';
 import { Customers } from './pages/customers/customers.tsx';
 import { Key } from './pages/keys/key.tsx';
@@ -42,7 +42,7 @@ const pages: readonly PageData[] = [
   { group: 'Customers', path: 'plans', title: 'Plans', needs: 'billing:read', page: Plans },
   { group: 'Customers', path: 'scopes', title: 'Scopes', needs: 'workspace:read', page: Scopes },
   { group: 'Use', path: 'usage', title: 'Usage', needs: 'usage:read', page: UsagePage },
-  { group: 'Use', path: 'calls', title: 'Refused calls', needs: 'usage:read', page: Refused },
+  { group: 'Use', path: 'calls', title: 'Calls', needs: 'usage:read', page: CallsPage },
   { group: 'Use', path: 'meters', title: 'Meters', needs: 'metering:read', page: Meters, item: Meter },
   { group: 'Team', path: 'webhooks', title: 'Webhooks', needs: 'webhook:read', page: Webhooks, item: Webhook },
   { group: 'Team', path: 'tokens', title: 'Tokens', needs: 'token:write', page: Tokens },

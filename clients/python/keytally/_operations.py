@@ -263,7 +263,7 @@ class Verifications(_Group):
         return cast("types.CountVerificationsResult", self._call("get /api/v1/verifications", input, options))
 
     def recent(self, input: types.ListRecentVerificationsInput | None = None, **options: Unpack[CallOptions]) -> types.ListRecentVerificationsResult:
-        """List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (`usage:read`)."""
+        """List the last 100 verifications of a key, a meter or a workspace, newest first: why was my customer refused? (`usage:read`)."""
         return cast("types.ListRecentVerificationsResult", self._call("get /api/v1/verifications/recent", input, options))
 
     def cancel(self, input: types.CancelVerificationInput, **options: Unpack[CallOptions]) -> types.CancellationResult:
@@ -741,7 +741,7 @@ class AsyncVerifications(_AsyncGroup):
         return cast("types.CountVerificationsResult", await self._call("get /api/v1/verifications", input, options))
 
     async def recent(self, input: types.ListRecentVerificationsInput | None = None, **options: Unpack[CallOptions]) -> types.ListRecentVerificationsResult:
-        """List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (`usage:read`)."""
+        """List the last 100 verifications of a key, a meter or a workspace, newest first: why was my customer refused? (`usage:read`)."""
         return cast("types.ListRecentVerificationsResult", await self._call("get /api/v1/verifications/recent", input, options))
 
     async def cancel(self, input: types.CancelVerificationInput, **options: Unpack[CallOptions]) -> types.CancellationResult:

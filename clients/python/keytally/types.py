@@ -1459,11 +1459,27 @@ class CountVerificationsResult(TypedDict):
     wouldRefuse: list[VerificationCount]
     """Calls that passed limits which only watch (`shadow`), and that these would have refused; not in `data`"""
 
-class ListRecentVerificationsInput(TypedDict):
-    apiKeyId: NotRequired[str]
-    workspaceId: NotRequired[str]
-    externalMeterId: NotRequired[str]
-    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+ListRecentVerificationsInput = TypedDict(
+    "ListRecentVerificationsInput",
+    {
+        "apiKeyId": NotRequired["str"],
+        "workspaceId": NotRequired["str"],
+        # Your own id of the meter; it ties keys to the billing record of the same meter
+        "externalMeterId": NotRequired["str"],
+        # Only refusals, or only those that were VALID
+        "refused": NotRequired["bool"],
+        # The answer to the call
+        "status": NotRequired["Literal[\"VALID\", \"EXPIRED\", \"DISABLED\", \"DELETED\", \"RATE_LIMITED\", \"USAGE_LIMITED\", \"INVALID_SCOPES\", \"INVALID\"]"],
+        # Only refusals for this reason
+        "reason": NotRequired["Literal[\"MALFORMED\", \"NOT_FOUND\", \"DELETED\", \"DISABLED\", \"EXPIRED\", \"IP_NOT_ALLOWED\", \"SCOPE_MISSING\", \"RATE_LIMIT\", \"LIMIT_REACHED\", \"CREDITS_USED_UP\", \"SPEND_CAP_REACHED\", \"NO_BILLING_RECORD\", \"NO_KEY\", \"TWO_KEYS\"]"],
+        # Only verifications that were counted as this usage; at most 256 bytes in UTF-8
+        "usageName": NotRequired["str"],
+        # Only those from then on, in Unix milliseconds
+        "from": NotRequired["int"],
+        # Only those before then, in Unix milliseconds
+        "to": NotRequired["int"],
+    },
+)
 
 class RecentVerificationLimitedBy(TypedDict):
     on: Literal["key", "workspace", "billing"]
@@ -1474,6 +1490,8 @@ class RecentVerificationLimitedBy(TypedDict):
     """The limit as it is set"""
 
 class RecentVerification(TypedDict):
+    id: str
+    """Names the decision"""
     time: str
     """When it was decided, RFC 3339 in UTC"""
     apiKeyId: str
@@ -1486,6 +1504,12 @@ class RecentVerification(TypedDict):
     limitedBy: NotRequired[RecentVerificationLimitedBy]
     clientAddress: NotRequired[str]
     """Of a refusal: the end client's address, where the call named it and the workspace keeps it"""
+    usageName: NotRequired[str]
+    """The usage that it was counted as"""
+    billingUsage: NotRequired[str]
+    """Credits that it used; absent: it is of no billing record, or was refused: decimal text, at most six decimals, at most 9000000000 either way"""
+    usedCredits: NotRequired[str]
+    """What the billing record had used with it: decimal text, at most six decimals, at most 9000000000 either way"""
 
 class ListRecentVerificationsResult(TypedDict):
     data: list[RecentVerification]

@@ -87,6 +87,7 @@ test('one search finds a key by its whole secret, a customer by a part of its na
     await page.keyboard.type(text);
     if (kind !== 'page') await page.getByRole('dialog').getByRole('listitem').first().getByText(kind).waitFor();
     await page.keyboard.press('Enter');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
     await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor();
   }
   await page.getByRole('link', { name: 'Usage' }).click();

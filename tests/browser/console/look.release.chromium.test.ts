@@ -108,7 +108,7 @@ test('a chart tells the amounts of the period that one points at; a phone leads 
   assert.is.not(await legend.innerText(), inAll);
   await page.setViewportSize({ width: 360, height: 800 });
   await page.getByRole('button', { name: 'Customers' }).click();
-  for (const title of ['Overview', 'Keys', 'Usage', 'Refused calls', 'Scopes', 'Webhooks', 'Tokens', 'Audit log'])
+  for (const title of ['Overview', 'Keys', 'Usage', 'Calls', 'Scopes', 'Webhooks', 'Tokens', 'Audit log'])
     assert.ok(await page.getByRole('link', { name: title, exact: true }).first().isVisible(), title);
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor();
@@ -123,7 +123,7 @@ test('a token that only reads is offered nothing that changes anything, on any p
   );
   const { page, close } = await own.open('keys', token);
   const reads =
-    /^(Sign out|Search|Find|Show|Refresh|Prove the books|Download .*|Today|Yesterday|\d+ days|(This|Last) month)$/;
+    /^(Sign out|Search|Find|Pause|Show|Refresh|Prove the books|Download .*|Today|Yesterday|\d+ days|(This|Last) month)$/;
   for (const [path, text] of pages.filter(([path]) => path !== 'tokens')) {
     await page.goto(at(path));
     await page.getByText(text).filter({ visible: true }).first().waitFor();

@@ -143,17 +143,18 @@ test('an answer of too many rows, or counted from too much of the books, is refu
   await rejects(read([], 1, 10_000), /more than 10000 events and counts; ask for a shorter time/);
 });
 
-test('the last hundred decisions of a key or a meter tell when, and why it was refused', async () => {
+test('the last hundred decisions of a key, a meter or a workspace tell when, what they used, and why they were refused, and are those asked for', async () => {
   const { id, meter } = await customers.meteredKey('2');
   const other = await customers.newKey({ externalMeterId: meter });
   const { id: billing_id } = await customers.billing(meter);
   const at = (secondsAgo: number) => ({
     time: new Date(now - secondsAgo * 1_000).toISOString().slice(0, -1).replace('T', ' '),
   });
+  const used = { cost_micros: '1500000', used_micros: '4000000' };
   await happened([
     { key_id: id, billing_id, route: 'GET /a', ...at(86_500) },
     { key_id: id, billing_id, route: 'GET /a', ...at(80_000) },
-    { key_id: id, billing_id, route: 'GET /a', ...at(20) },
+    { key_id: id, billing_id, route: 'GET /a', usage_name: 'tokens', ...used, ...at(20) },
   ]);
   const limitedBy = { on: 'key', name: 'daily', limit: 1 };
   const refusal = (key_id: string, reason: string, secondsAgo: number, limited_by = '') => {
@@ -178,13 +179,30 @@ test('the last hundred decisions of a key or a meter tell when, and why it was r
   assert.equal(await recent({ apiKeyId: id }), ofKey);
   const ofMeter = { workspaceId: own, externalMeterId: meter };
   assert.equal(await recent(ofMeter), [[10, other.id, 'DISABLED', undefined, undefined], ...ofKey]);
+  for (const [asked, secondsAgo] of [
+    [{}, [10, 20, 30, 80_000]],
+    [{ refused: 'true' }, [10, 30]],
+    [{ refused: 'false' }, [20, 80_000]],
+    [{ status: 'VALID', usageName: 'tokens' }, [20]],
+    [{ status: 'RATE_LIMITED', reason: 'DISABLED' }, [10]],
+    [{ reason: 'RATE_LIMIT', usageName: 'tokens' }, []],
+    [{ from: `${now - 30_000}`, to: `${now - 10_000}` }, [20, 30]],
+    [{ externalMeterId: meter, to: `${now - 60_000}` }, [80_000]],
+  ] as const)
+    assert.equal(
+      (await recent({ workspaceId: own, ...asked })).map(([ago]: number[]) => ago),
+      secondsAgo,
+      JSON.stringify(asked),
+    );
+  const [{ billingUsage, usedCredits }] = await calls.read(`/api/v1/verifications/recent?apiKeyId=${id}&refused=false`);
+  assert.equal([billingUsage, usedCredits], ['1.5', '4']);
   const many = Array.from({ length: 99 }, () => refusal(id, 'DISABLED', 5));
   await insert('recent_refusals', many);
   const last = await recent({ apiKeyId: id });
   assert.equal([last.length, last.at(-1)], [100, ofKey[0]]);
-  for (const query of [{}, { apiKeyId: id, workspaceId: own }, { workspaceId: own }, { externalMeterId: 'm' }]) {
+  for (const query of [{}, { apiKeyId: id, workspaceId: own }, { externalMeterId: 'm' }]) {
     const wrong = calls.ask('get', `/api/v1/verifications/recent?${searchOf(query)}`);
-    assert.match((await refused(40001, wrong)).message, 'workspaceId with externalMeterId');
+    assert.match((await refused(40001, wrong)).message, 'workspaceId, also with externalMeterId');
   }
 });
 

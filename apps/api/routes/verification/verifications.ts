@@ -2,7 +2,18 @@ import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { limitedByLimit } from '../../../../shared/contract/limits.ts';
-import { count, id, named, object, plainText, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import {
+  count,
+  id,
+  instant,
+  named,
+  object,
+  plainText,
+  signedCredits,
+  textOf,
+  timestamp,
+  usageName,
+} from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId, name } from '../../../../shared/contract/schemas.ts';
 import {
   outcomeGroups,
@@ -15,6 +26,7 @@ import { mayUse, requireUsageOf, requireWholeTeam } from '../../resources/access
 import { eachOf, type Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
 import { present, type Values } from '../../resources/rows.ts';
+import { formatCredits } from '../../../../shared/values/credits.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { momentTexts } from '../../../../shared/values/periods.ts';
 import { reasons, statuses } from '../../../../shared/verification/operation.ts';
@@ -55,11 +67,17 @@ const refusedBy = object({ on, name: limitName, limit });
 const decision = named(
   'RecentVerification',
   object({
+    id: plainText(64, 'names the decision', 'evt_01m8p9mtkvfjfrbq84ny9qyvry'),
     time: timestamp('when it was decided'),
     apiKeyId: id('API key'),
     ...outcome,
     limitedBy: Type.Optional(refusedBy),
     clientAddress: Type.Optional(plainText(64, ABOUT_ADDRESS, '203.0.113.9')),
+    usageName: Type.Optional(plainText(256, 'the usage that it was counted as', 'tokens')),
+    billingUsage: Type.Optional(
+      signedCredits('credits that it used; absent: it is of no billing record, or was refused'),
+    ),
+    usedCredits: Type.Optional(signedCredits('what the billing record had used with it')),
   }),
 );
 
@@ -144,28 +162,37 @@ export const countVerifications = route('get', '/api/v1/verifications', {
 });
 
 export const listRecentVerifications = route('get', '/api/v1/verifications/recent', {
-  summary: 'List the last 100 verifications of a key or a meter, newest first: why was my customer refused?',
+  summary:
+    'List the last 100 verifications of a key, a meter or a workspace, newest first: why was my customer refused?',
   description:
-    'Of the last 24 hours, within about two seconds. Of refusals at most ten a second of a key are kept one by one; GET /api/v1/verifications counts all of them. Give apiKeyId, or workspaceId with externalMeterId.',
+    'Of the last 24 hours, within about two seconds. Of refusals at most ten a second of a key are kept one by one; GET /api/v1/verifications counts all of them. Give apiKeyId, or workspaceId, also with externalMeterId.',
   permission: 'usage:read',
   query: object({
     apiKeyId: Type.Optional(id('API key')),
     workspaceId: Type.Optional(id('workspace')),
     externalMeterId: Type.Optional(externalMeterId),
+    refused: Type.Optional(Type.Boolean({ description: 'only refusals, or only those that were VALID' })),
+    status: Type.Optional(outcome.status),
+    reason: Type.Optional({ ...outcome.reason, description: 'only refusals for this reason' }),
+    usageName: Type.Optional(usageName('only verifications that were counted as this usage')),
+    from: Type.Optional(instant('only those from then on')),
+    to: Type.Optional(instant('only those before then')),
   }),
   response: object({ data: Type.Array(decision, { maxItems: MOST_RECENT }) }),
   errors: ['workspace_forbidden', 'key_not_found', 'usage_too_slow', 'usage_unavailable'],
 
   async handle({ sql, query, caller, books, clock }) {
-    const { apiKeyId, workspaceId, externalMeterId: meter } = query;
-    const isMeter = workspaceId !== undefined && meter !== undefined && apiKeyId === undefined;
-    if (!isMeter && (apiKeyId === undefined || workspaceId !== undefined || meter !== undefined))
-      throw invalidField('apiKeyId', 'must be given alone, or workspaceId with externalMeterId in its place');
-    const question = isMeter ? await ofMeter(sql, caller, workspaceId, meter) : await ofKey(sql, caller, apiKeyId!);
-    const rows = await readRecentOutcomes(books, question, clock.now(), MOST_RECENT);
-    const data = rows.map(({ timeMs, limitedBy, ...row }) => {
+    const { apiKeyId, workspaceId, externalMeterId: meter, from: fromMs, to: toMs, ...which } = query;
+    if ((apiKeyId === undefined) === (workspaceId === undefined) || (apiKeyId !== undefined && meter !== undefined))
+      throw invalidField('apiKeyId', 'must be given alone, or workspaceId, also with externalMeterId, in its place');
+    const question =
+      apiKeyId === undefined ? await ofMeter(sql, caller, workspaceId!, meter) : await ofKey(sql, caller, apiKeyId);
+    const rows = await readRecentOutcomes(books, { ...question, ...which, fromMs, toMs }, clock.now(), MOST_RECENT);
+    const data = rows.map(({ timeMs, limitedBy, billingId, costMicros, usedMicros, ...row }) => {
       const by = limitedBy === '' ? {} : { limitedBy: JSON.parse(limitedBy) as unknown };
-      return present(decision, { ...withoutEmpty(row), ...by, time: timeMs } as unknown as Values<typeof decision>);
+      const used = { billingUsage: formatCredits(costMicros), usedCredits: formatCredits(usedMicros) };
+      const told = { ...withoutEmpty(row), ...by, ...(billingId !== '' && used), time: timeMs };
+      return present(decision, told as unknown as Values<typeof decision>);
     });
     return { data };
   },
@@ -207,8 +234,14 @@ async function ofKey(sql: Query, caller: Caller, keyId: string): Promise<RecentQ
   return { workspace, keyIds: [keyId], billingId: key.billingId ?? undefined };
 }
 
-async function ofMeter(sql: Query, caller: Caller, workspaceId: string, meter: string): Promise<RecentQuestion> {
+async function ofMeter(
+  sql: Query,
+  caller: Caller,
+  workspaceId: string,
+  meter: string | undefined,
+): Promise<RecentQuestion> {
   const workspace = await requireUsageOf(sql, caller, workspaceId);
+  if (meter === undefined) return { workspace };
   const [[billing], keys] = await Promise.all([
     sql<{ id: string }[]>`
       select id from billing_records where workspace_id = ${workspaceId} and external_meter_id = ${meter}`,

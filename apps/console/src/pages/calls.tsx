@@ -1,5 +1,7 @@
 import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
 import { explained, reasons, type Reason } from '../../../../shared/contract/reasons.ts';
+import { formatCredits } from '../../../../shared/values/credits.ts';
 import { call, Problem, type Input, type Output } from '../data/call.ts';
 import {
   useAnswer,
@@ -11,14 +13,15 @@ import {
   type Read,
   type Workspace,
 } from '../data/hooks.ts';
-import { periodOf, spans, spanUntilNow, type Span } from '../data/time.ts';
+import { newestFirst, periodOf, spans, spanUntilNow, type Span } from '../data/time.ts';
 import { chartOf, StackedBars, type Chart } from '../parts/chart.tsx';
-import { Field } from '../parts/form.tsx';
+import { Dialog, Opens } from '../parts/dialog.tsx';
+import { Field, Finder, Form } from '../parts/form.tsx';
 import { windowOf } from '../parts/limits.tsx';
 import { Page, Section } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
+import { Listed, Table, type Column } from '../parts/table.tsx';
 import { Amount, Facts, grouped, Loaded, PageLink, State, Time, type Standing } from '../parts/text.tsx';
-import type { Billing } from './customers/billing-state.ts';
+import { microsIn, type Billing } from './customers/billing-state.ts';
 import type { ApiKey } from './keys/api-key.ts';
 
 type Answer = Output<'get /api/v1/verifications'>;
@@ -28,7 +31,7 @@ type Count = Omit<Answer['data'][number], 'status' | 'reason'> & {
 };
 type Status = NonNullable<Answer['data'][number]['status']>;
 type Recent = Output<'get /api/v1/verifications/recent'>['data'][number];
-/** Whose calls: a key's, or those of all keys of a meter. */
+/** Whose calls: a key's, or those of all keys of a meter or of the workspace; and which. */
 type Of = Input<'get /api/v1/verifications/recent'>;
 type Asked = Pick<Input<'get /api/v1/verifications'>, 'apiKeyId' | 'externalMeterId'> & {
   workspaceId: string;
@@ -47,8 +50,8 @@ const colours: Record<Status, number> = {
   USAGE_LIMITED: 4,
 };
 
-// What the api calls them, in the words of people; its own show on hover.
-const results: Record<Status, string> = {
+// What the api calls results and reasons, in the words of people; its own show on hover.
+const words: Record<Status | Reason, string> = {
   VALID: 'Valid',
   DISABLED: 'Disabled key',
   EXPIRED: 'Expired key',
@@ -57,15 +60,10 @@ const results: Record<Status, string> = {
   INVALID_SCOPES: 'Missing scope',
   RATE_LIMITED: 'Over a limit',
   USAGE_LIMITED: 'Out of credits',
-};
-const causes: Record<Reason, string> = {
   MALFORMED: 'Not a key',
   NOT_FOUND: 'Unknown key',
   NO_KEY: 'No key sent',
   TWO_KEYS: 'Two keys sent',
-  DELETED: 'Deleted key',
-  DISABLED: 'Disabled key',
-  EXPIRED: 'Expired key',
   IP_NOT_ALLOWED: 'Address not allowed',
   SCOPE_MISSING: 'Missing scope',
   RATE_LIMIT: 'Over a limit on requests',
@@ -74,6 +72,9 @@ const causes: Record<Reason, string> = {
   SPEND_CAP_REACHED: 'Spend cap reached',
   NO_BILLING_RECORD: 'No customer to bill',
 };
+const optionOf = (one: string) => [one, words[one as Status | Reason]] as const;
+const resultOptions = [['', 'refused'], ['all', 'every result'], ...Object.keys(colours).map(optionOf)] as const;
+const reasonOptions = [['', 'every reason'], ...Object.keys(reasons).map(optionOf)] as const;
 
 type Counted = { counts: Pick<Answer, 'data' | 'wouldRefuse'>; chart: Chart };
 
@@ -86,7 +87,7 @@ export function useCounts(filters: Asked, span: Span, everyMs?: number): Read<Co
       const rows = counts.data.map((row) => {
         return [periodOf(row.start, asked.interval), row.status ?? '', row.count] as const;
       });
-      return { counts, chart: chartOf(rows, labels, colours, (status) => results[status as Status] ?? status) };
+      return { counts, chart: chartOf(rows, labels, colours, (status) => words[status as Status] ?? status) };
     },
     JSON.stringify([filters, span]),
     everyMs,
@@ -111,16 +112,26 @@ function Results({ of }: { of: Of }) {
 /** The result of a call; where a limit only logged it, what it would have been. */
 export function resultOf({ status, reason }: { status?: Status | undefined; reason?: Reason | undefined }): Standing {
   if (status === undefined) return ['idle', 'Would be refused: logged only'];
-  if (reason === undefined) return [status === 'VALID' ? 'good' : 'bad', results[status], status];
-  return ['bad', causes[reason], `${status}, ${reason}: ${reasons[reason].means}`];
+  if (reason === undefined) return [status === 'VALID' ? 'good' : 'bad', words[status], status];
+  return ['bad', words[reason], `${status}, ${reason}: ${reasons[reason].means}`];
 }
 
 const columns: readonly Column<Recent>[] = [
   { title: 'When', width: '11rem', time: 'time' },
-  { title: 'Result', width: '14rem', state: resultOf },
+  {
+    title: 'Result',
+    width: '14rem',
+    cell: (one) => (
+      <Opens text={resultOf(one)[1]} look="link" title={resultOf(one)[2]}>
+        <Dialog title={resultOf(one)[1]}>
+          <Decision of={one} />
+        </Dialog>
+      </Opens>
+    ),
+  },
   { title: 'Limit', text: ({ limitedBy }) => limitedBy && limitWords(`${limitedBy.on}/${limitedBy.name}`) },
   { title: 'Route', text: 'route' },
-  { title: 'Address', text: 'clientAddress' },
+  { title: 'Credits', width: '7rem', amount: 'billingUsage' },
 ];
 const keyColumn: Column<Recent> = { title: 'Key', text: 'apiKeyId', link: (one) => `keys/${one.apiKeyId}` };
 
@@ -190,7 +201,7 @@ export function useCallsOfKeys(): ReadonlyMap<string, number> | undefined {
 }
 
 /** The refused calls of the last 24 hours by reason, key and limit, the most frequent first. */
-export function useRefused(everyMs?: number) {
+function useRefused(everyMs: number) {
   const { id: workspaceId } = useWorkspace();
   const { isOfTeam } = useSession();
   return useRead(
@@ -211,7 +222,7 @@ export function useRefused(everyMs?: number) {
 }
 
 /** What lists of refused calls show. */
-export const refusedColumns: readonly Column<Count>[] = [
+const refusedColumns: readonly Column<Count>[] = [
   { title: 'Result', width: '32%', state: resultOf },
   {
     title: 'Key',
@@ -225,25 +236,92 @@ export const refusedColumns: readonly Column<Count>[] = [
 
 const REFUSED_MS = 60_000;
 
-/** Which calls were refused, and why: all of the last 24 hours by reason. */
-export function Refused() {
+/** The refused calls of the last 24 hours by reason, key and limit, the most frequent first; `most`: not all of them. */
+export function RefusedCalls({ most, action }: { most?: number; action?: ComponentChildren }) {
   return (
-    <Page title="Refused calls">
-      <p class="muted">
-        Of the last 24 hours; without a key those of the whole team. The page of a key tells each of its last calls, and
-        what would change its result.
-      </p>
-      <Loaded of={useRefused(REFUSED_MS)}>
-        {(rows) => (
-          <Table
-            label="Refused calls"
-            columns={refusedColumns}
-            items={rows}
-            empty="No call was refused. One that is shows here about two seconds later."
-          />
-        )}
-      </Loaded>
+    <Listed
+      title="Refused calls, last 24 hours"
+      action={action}
+      of={useRefused(REFUSED_MS)}
+      items={(rows) => rows.slice(0, most)}
+      columns={refusedColumns}
+      empty="No call was refused. One that is shows here about two seconds later."
+    />
+  );
+}
+
+/** Calls as they happen, and which were refused: those alone, until somebody asks for others. */
+export function CallsPage() {
+  const { id: workspaceId } = useWorkspace();
+  const [{ status, reason, apiKeyId, externalMeterId, usageName, from, to }] = useAsked();
+  const of = apiKeyId ? { apiKeyId } : { workspaceId, externalMeterId };
+  const which = status === undefined ? { refused: true } : status === 'all' ? {} : { status };
+  return (
+    <Page title="Calls">
+      <Finder
+        fields={[
+          { name: 'status', label: 'Result', options: resultOptions, value: '' },
+          { name: 'reason', label: 'Reason', options: reasonOptions, value: '' },
+          { name: 'apiKeyId', label: 'Only the key (id)' },
+          { name: 'externalMeterId', label: 'Only the customer' },
+          { name: 'usageName', label: 'Only the usage' },
+          { name: 'from', label: 'From', as: 'moment' },
+          { name: 'to', label: 'Until', as: 'moment' },
+        ]}
+      />
+      <RecentCalls
+        of={{ ...of, ...which, reason, usageName, from: from && Number(from), to: to && Number(to) } as Of}
+      />
+      <RefusedCalls />
     </Page>
+  );
+}
+
+const LIVE_MS = 2_000;
+const MOST_LIVE = 200;
+// Calls come to the books within so much, not in their order.
+const LATE_MS = 10_000;
+
+/** The last calls, with those of now until somebody pauses it. `tellsLast`: why the last of them that was refused was. */
+function RecentCalls({ of, tellsLast, bid }: { of: Of; tellsLast?: true; bid?: string | undefined }) {
+  const [isPaused, setPaused] = useState(false);
+  const read = useRead<Recent[]>(
+    async (before = []) => {
+      const newest = before[0] && Date.parse(before[0].time) - LATE_MS;
+      const { data } = await call('get /api/v1/verifications/recent', { ...of, from: newest ?? of.from });
+      const all = [...new Map([...data, ...before].map((one) => [one.id, one])).values()];
+      return newestFirst(all, ({ time }) => time).slice(0, MOST_LIVE);
+    },
+    JSON.stringify([of, isPaused]),
+    isPaused ? undefined : LIVE_MS,
+  );
+  const pause = async () => setPaused(!isPaused);
+  return (
+    <Section
+      title="Recent calls"
+      action={<Form submit={isPaused ? 'Go on' : 'Pause'} look="minor" onSubmit={pause} />}
+      of={read}
+    >
+      {(rows) => {
+        const refused = tellsLast && rows.find(({ status }) => status !== 'VALID');
+        return (
+          <>
+            {refused && (
+              <section class="problem" aria-label="The last refusal">
+                <Decision of={refused} bid={bid} />
+              </section>
+            )}
+            <Table
+              label="Recent calls"
+              columns={of.apiKeyId ? columns : [...columns, keyColumn]}
+              items={rows}
+              empty="No such call in the last 24 hours. One shows here about two seconds after it was made."
+            />
+            <p class="muted">The last calls of 24 hours, and of refusals at most ten a second of a key.</p>
+          </>
+        );
+      }}
+    </Section>
   );
 }
 
@@ -256,32 +334,24 @@ export function Calls({ of, bid }: { of: Of; bid: string | undefined }) {
   return (
     <>
       <Results of={of} />
-      <Section title="Recent calls" of={useAnswer('get /api/v1/verifications/recent', of)}>
-        {({ data }) => {
-          const refused = data.find(({ status }) => status !== 'VALID');
-          return (
-            <>
-              {refused && <Verdict of={refused} bid={bid} />}
-              <Table
-                label="Recent calls"
-                columns={of.apiKeyId ? columns : [...columns, keyColumn]}
-                items={data}
-                empty="No call in the last 24 hours. One shows here about two seconds after it was made."
-              />
-              <p class="muted">The last 100 calls of 24 hours, and of refusals at most ten a second of a key.</p>
-            </>
-          );
-        }}
-      </Section>
+      <RecentCalls of={of} tellsLast bid={bid} />
     </>
   );
 }
 
-function Verdict({ of: { reason, limitedBy, apiKeyId: akid, ...call }, bid }: { of: Recent; bid: string | undefined }) {
+/** One decision whole: the last refusal, or what somebody opens. `bid`: its customer, where that is known. */
+function Decision({
+  of: { reason, limitedBy, apiKeyId: akid, ...call },
+  bid: known,
+}: {
+  of: Recent;
+  bid?: string | undefined;
+}) {
   const { id, workspace } = useWorkspace();
   const may = useMay();
   const ofKey = may('key:read') ? { id, akid } : undefined;
   const key = useAnswer('get /api/v1/workspace/{id}/api-key/{akid}', ofKey).value?.apiKey;
+  const bid = known ?? key?.billingId;
   const ofRecord = bid && may('billing:read') ? { bid } : undefined;
   const billing = useAnswer('get /api/v1/customer-billing/{bid}', ofRecord).value?.billing;
   const why = reason && explained(reason);
@@ -294,21 +364,27 @@ function Verdict({ of: { reason, limitedBy, apiKeyId: akid, ...call }, bid }: { 
   };
   const record = billing ?? (key && !key.billingId ? 'none' : undefined);
   const stillSo = why?.stillSo?.({ key, record, nowMs: Date.now() });
+  const { billingUsage: usage, usedCredits: used } = call;
+  const before = usage && used && formatCredits(microsIn(used) - microsIn(usage));
   return (
-    <section class="problem" aria-label="The last refusal">
-      <Facts
-        of={[
-          ['Last refused', <Time at={call.time} />],
-          ['Result', <State of={resultOf({ ...call, reason })} />],
-          ['Why', why?.means ?? 'The call was refused.'],
-          ...(limitedBy ? limitFacts(limitedBy, { key, billing, workspace }) : []),
-          ['What would change it', why?.change],
-          ['Where', at && (at !== 'billing' || bid) && links[at]],
-          ['Available by now', at === 'billing' && !limitedBy && billing && <Amount of={billing.availableCredits} />],
-          ['Now', stillSo === undefined ? undefined : stillSo ? 'It is still so.' : 'It is so no longer.'],
-        ]}
-      />
-    </section>
+    <Facts
+      of={[
+        [reason ? 'Refused' : 'Called', <Time at={call.time} />],
+        ['Result', <State of={resultOf({ ...call, reason })} />],
+        ['Why', reason && (why?.means ?? 'The call was refused.')],
+        ...(limitedBy ? limitFacts(limitedBy, { key, billing, workspace }) : []),
+        ['What would change it', why?.change],
+        ['Where', at && (at !== 'billing' || bid) && links[at]],
+        ['Available by now', billing && !limitedBy && <Amount of={billing.availableCredits} />],
+        ['Now', stillSo === undefined ? undefined : stillSo ? 'It is still so.' : 'It is so no longer.'],
+        ['Credits', usage && <Amount of={usage} />],
+        ['Used before, and with it', used && `${grouped(before!)} → ${grouped(used)}`],
+        ['Usage', call.usageName],
+        ['Key', key ? <PageLink to={`keys/${akid}`}>{key.name}</PageLink> : <code>{akid}</code>],
+        ['Route', call.route],
+        ['Address', call.clientAddress],
+      ]}
+    />
   );
 }
 

@@ -1,7 +1,7 @@
 import { useAnswer, useAsked, useMay, useWorkspace } from '../data/hooks.ts';
 import { lastDays } from '../data/time.ts';
 import { Field } from '../parts/form.tsx';
-import { Counts, refusedColumns, useCounts, useRefused } from './calls.tsx';
+import { Counts, RefusedCalls, useCounts } from './calls.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { Listed, Table } from '../parts/table.tsx';
 import { Amount, Empty, Facts, PageLink, State, Time, UNNAMED } from '../parts/text.tsx';
@@ -26,7 +26,7 @@ export function Overview() {
       {!needs.some(may) && <Empty>The token may read neither usage, nor customers, nor webhooks.</Empty>}
       <div class="panels">
         {may('billing:read') && <LowCustomers />}
-        {may('usage:read') && <RefusedCalls />}
+        {may('usage:read') && <RefusedCalls most={SHOWN} action={<PageLink to="calls">All calls</PageLink>} />}
         {may('webhook:read') && <FailingWebhooks />}
         {may('billing:read') && <Books />}
       </div>
@@ -148,20 +148,6 @@ function LowCustomers() {
         { title: 'State', width: '8.5rem', state: billingState },
       ]}
       empty={empty}
-    />
-  );
-}
-
-/** Which calls were refused most. */
-function RefusedCalls() {
-  return (
-    <Listed
-      title="Refused calls, last 24 hours"
-      action={<PageLink to="calls">All refused calls</PageLink>}
-      of={useRefused(STATE_MS)}
-      items={(rows) => rows.slice(0, SHOWN)}
-      columns={refusedColumns}
-      empty="Nothing to do: no call was refused."
     />
   );
 }

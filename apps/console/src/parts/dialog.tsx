@@ -13,7 +13,7 @@ type OpensProps = {
   look?: 'main' | 'outline' | 'outline danger' | 'outline small' | 'link' | undefined;
   /** Its name for those who can't see the row that it stands in. */
   label?: string | undefined;
-  title?: string;
+  title?: string | undefined;
   /** Whoever may not do this is not offered it. */
   needs?: Needs;
   /** The dialog. */
@@ -62,16 +62,13 @@ export function Dialog({ title, holds, children }: DialogProps) {
       if (document.activeElement === document.body) before?.focus();
     };
   }, []);
-  // Of the window: a button that is disabled while it works has no focus any more.
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => holds && event.key === 'Escape' && event.preventDefault();
-    addEventListener('keydown', press);
-    return () => removeEventListener('keydown', press);
-  }, [holds]);
+  // Where a browser does not know it, the event says so once.
+  const closedBy: object = holds ? { closedby: 'none' } : {};
   return (
     <dialog
       ref={dialog}
       aria-labelledby={id}
+      {...closedBy}
       onCancel={(event) => holds && event.preventDefault()}
       onClose={() => show(undefined)}
     >

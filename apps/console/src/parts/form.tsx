@@ -56,16 +56,20 @@ type Empty<F> =
 /** What was given in these fields, by name. */
 export type Given<F extends readonly FieldData[]> = { [One in F[number] as One['name']]: ValueOf<One> };
 
-function givenIn<F extends readonly FieldData[]>(fields: F, form: FormData): Given<F> {
-  return Object.fromEntries(fields.map((field) => [field.name, valueIn(field, form)])) as Given<F>;
+function givenIn<F extends readonly FieldData[]>(fields: F, form: FormData, isQuestion = false): Given<F> {
+  return Object.fromEntries(fields.map((field) => [field.name, valueIn(field, form, isQuestion)])) as Given<F>;
 }
 
-function valueIn({ name, as, options, value, clears, required }: FieldData, form: FormData): unknown {
+function valueIn(
+  { name, as, options, value, clears, required }: FieldData,
+  form: FormData,
+  isQuestion: boolean,
+): unknown {
   if (as === 'check') return form.has(name);
   if (as === 'ticks') return form.getAll(name);
   const text = ((form.get(name) as string | null) ?? '').trim();
   // The field tells minutes, and of an hour that comes twice not which: what nobody changed stays as it is.
-  if (as === 'moment' && text === momentIn(value)) return undefined;
+  if (as === 'moment' && !isQuestion && text === momentIn(value)) return undefined;
   if (text === '') return clears ? null : required || options ? '' : undefined;
   // An amount may be written as pages show it. One separator and three digits are told apart by people alone.
   if (as === 'credits' && /^[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/.test(text) && !TWOFOLD.test(text))
@@ -112,7 +116,7 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
     setBusy(true);
     setProblem(undefined);
     try {
-      const given = givenIn(fields as F, data);
+      const given = givenIn(fields as F, data, look === 'row');
       requireAmounts(fields, given);
       await onSubmit(given);
     } catch (error) {

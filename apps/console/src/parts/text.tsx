@@ -116,20 +116,6 @@ export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
 }
 
-/** An address of the web, which breaks behind its parts. */
-export function Url({ of }: { of: string }) {
-  return (
-    <>
-      {of.split(/(?<=[/?&.])/).map((part, i) => (
-        <span key={i}>
-          {part}
-          <wbr />
-        </span>
-      ))}
-    </>
-  );
-}
-
 /** Names and values, one below the other; one without a value is left out. */
 export function Facts({ of }: { of: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (

@@ -6,7 +6,7 @@ import { Ask, AskDialog, Opens } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Page, Section } from '../../parts/page.tsx';
 import { PagedTable } from '../../parts/table.tsx';
-import { Amount, Facts, Loaded, State, Time, Url, type Standing } from '../../parts/text.tsx';
+import { Amount, Facts, Loaded, State, Time, type Standing } from '../../parts/text.tsx';
 import { eventField, isGivenUp, webhookState, type Webhook as One } from './webhooks.tsx';
 
 type Change = Omit<Input<'patch /api/v1/webhook/{wid}'>, 'wid'>;
@@ -29,7 +29,7 @@ export function Webhook({ id: wid }: { id: string }) {
               ['State', <State of={webhookState(webhook)} />],
               ['Every try fails since', enabled && failingSince && <Time at={failingSince} />],
               [whys[disabledReason ?? 'REQUESTED'], isGivenUp(webhook) && <Time at={disabledAt} />],
-              ['URL', <Url of={webhook.url} />],
+              ['URL', webhook.url],
               ['Events', webhook.events.join(', ')],
               ['Of', webhook.workspaceId === undefined ? 'all workspaces of the team' : 'this workspace'],
               ['Missed, because too many waited', webhook.missedEvents > 0 && <Amount of={webhook.missedEvents} />],
