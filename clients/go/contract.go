@@ -2362,6 +2362,8 @@ type WebhookDelivery struct {
 	ID string `json:"id"`
 	// `webhook-id` of the event, the same at every try
 	EventID string `json:"eventId"`
+	// what the event says, as its body has it under `data`
+	Data map[string]any `json:"data"`
 	// one of "WAITING", "DELIVERED", "FAILED"
 	State string `json:"state"`
 	// when the event was told, RFC 3339 in UTC

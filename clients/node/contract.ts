@@ -2213,6 +2213,7 @@ export type WebhookDelivery = {
   /** type of the event */ type: string;
   /** id of the webhook delivery */ id: string;
   /** `webhook-id` of the event, the same at every try */ eventId: string;
+  /** what the event says, as its body has it under `data` */ data: Record<string, unknown>;
   state: 'WAITING' | 'DELIVERED' | 'FAILED';
   /** when the event was told, RFC 3339 in UTC */ createdAt: string;
   /** when it is tried next, RFC 3339 in UTC */ nextTryAt?: string;

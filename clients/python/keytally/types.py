@@ -1973,6 +1973,8 @@ class WebhookDelivery(TypedDict):
     """Id of the webhook delivery"""
     eventId: str
     """`webhook-id` of the event, the same at every try"""
+    data: dict[str, Any]
+    """What the event says, as its body has it under `data`"""
     state: Literal["WAITING", "DELIVERED", "FAILED"]
     createdAt: str
     """When the event was told, RFC 3339 in UTC"""

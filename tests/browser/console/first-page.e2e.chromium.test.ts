@@ -1,10 +1,28 @@
 import * as assert from 'uvu/assert';
+import { must } from '../../helpers/customers.ts';
 import { inTable, requireAccessible, visit } from './helpers/browser.ts';
 import { consoleSuite } from './helpers/suite.ts';
 
 // What somebody does first.
 
 const { test, own } = await consoleSuite('the first page of the console');
+
+test('a code behind the # signs in once, and leaves the address; who comes second is told so', async () => {
+  const link = async () => (await must(201, own.world.call('post', '/console/session/link'))).body.code as string;
+  const first = await visit(own.browser);
+  const code = await link();
+  await first.page.goto(`${own.world.api.url}/console#${code}`);
+  await first.page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
+  assert.is(first.page.url(), `${own.world.api.url}/console`);
+  await first.close();
+  const second = await visit(own.browser);
+  await second.page.goto(`${own.world.api.url}/console#${code}`);
+  await second.page.getByRole('alert').getByText('The link to sign in was used').waitFor();
+  // Into the page that is open: only the fragment changes.
+  await second.page.evaluate(`location.hash = '${await link()}'`);
+  await second.page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
+  await second.close();
+});
 
 test('who signs in makes a key, whose secret is shown once and verifies, and finds it in the list', async () => {
   const { page, complaints, close } = await visit(own.browser);

@@ -73,7 +73,7 @@ test('a webhook is made, tested, told again, changed, rotated, disabled and dele
   await rowOf(page, 'Deliveries', 'webhook.test').getByText('Delivered').waitFor();
   await press(page, 'Refresh');
   await press(page, 'webhook.test');
-  await page.getByRole('dialog', { name: 'webhook.test' }).waitFor();
+  await page.getByRole('dialog', { name: 'webhook.test' }).getByText('This is a test.').waitFor();
   await press(page, 'Deliver again');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   await press(page, 'Edit');

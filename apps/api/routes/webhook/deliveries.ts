@@ -32,6 +32,13 @@ const webhookDelivery = named(
     id: id('webhook delivery'),
     eventId: plainText(MOST_TEXT, '`webhook-id` of the event, the same at every try', 'msg_01kafc6v3nf0qtmhd7d5ryx2s9'),
     type: plainText(64, 'type of the event', 'credits.alert'),
+    data: Type.Unsafe<Record<string, unknown>>({
+      type: 'object',
+      maxProperties: 64,
+      'x-limits': { maxBytes: 65_536, maxDepth: 8 },
+      description: 'what the event says, as its body has it under `data`',
+      examples: [{ billingId: 'bill_01kafc6v3nf0qtmhd7d5ryx2s9', availableCredits: '20' }],
+    }),
     state: Type.Enum(['WAITING', 'DELIVERED', 'FAILED']),
     createdAt: timestamp('when the event was told'),
     nextTryAt: Type.Optional(timestamp('when it is tried next')),
@@ -110,7 +117,7 @@ async function deliveryRows(
   const wanted =
     'id' in which ? sql`and d.id = ${which.id}` : which.before === '' ? sql`` : sql`and d.id < ${which.before}`;
   return sql<DeliveryRow[]>`
-    select d.id, d.event_id, e.type, d.state, d.created_at, case when d.state = 'WAITING' then d.next_at end as next_try_at, tried.tries
+    select d.id, d.event_id, e.type, e.data, d.state, d.created_at, case when d.state = 'WAITING' then d.next_at end as next_try_at, tried.tries
     from webhook_deliveries d join webhook_events e on e.id = d.event_id
     cross join lateral (
       select coalesce(json_agg(json_strip_nulls(json_build_object('at', to_char(t.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),

@@ -168,7 +168,13 @@ function answerOf(one: Delivery['tries'][number] | undefined): string | number |
   return one?.error ?? one?.status;
 }
 
-function Opened({ wid, of: { id: did, type, eventId, createdAt, nextTryAt, tries } }: { wid: string; of: Delivery }) {
+function Opened({
+  wid,
+  of: { id: did, type, data, eventId, createdAt, nextTryAt, tries },
+}: {
+  wid: string;
+  of: Delivery;
+}) {
   return (
     <AskDialog
       title={type}
@@ -179,7 +185,9 @@ function Opened({ wid, of: { id: did, type, eventId, createdAt, nextTryAt, tries
     >
       <Facts
         of={[
+          ['Told', (eventField.meanings as Partial<Record<string, string>>)[type]],
           ['webhook-id', <code>{eventId}</code>],
+          ['Data', <code>{JSON.stringify(data)}</code>],
           ['Sent', <Time at={createdAt} />],
           ['Tried next', nextTryAt && <Time at={nextTryAt} />],
           ...tries.map((one, i) => [`Try ${i + 1}`, <Try of={one} />] as const),
