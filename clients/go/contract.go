@@ -961,6 +961,8 @@ type UpdateBillingRequest struct {
 	PlanID *Nullable[string] `json:"planId,omitempty"`
 	// when planId takes effect. now: what is left of what the plan before gave is voided. atPeriodEnd: when its longest running period ends; at once where it has none. Its own planId takes that back; one of "now", "atPeriodEnd"; default "now"
 	When *string `json:"when,omitempty"`
+	// with its own planId: gives it the latest version of that; left out, it keeps the one that it has; one of "latest"
+	PlanVersion *string `json:"planVersion,omitempty"`
 }
 
 // ListLedgerResult is what ListLedger answers.

@@ -1274,6 +1274,8 @@ export type UpdateBillingRequest = {
   planId?: string | null | undefined;
   /** when planId takes effect. now: what is left of what the plan before gave is voided. atPeriodEnd: when its longest running period ends; at once where it has none. Its own planId takes that back */
   when?: 'now' | 'atPeriodEnd' | undefined;
+  /** with its own planId: gives it the latest version of that; left out, it keeps the one that it has */
+  planVersion?: 'latest' | undefined;
 };
 
 export type UpdateBillingResult = {

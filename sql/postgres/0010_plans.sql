@@ -42,11 +42,11 @@ create index billing_records_of_plan on billing_records (plan_id, plan_version, 
 create index billing_records_to_plan on billing_records (next_plan_id) where next_plan_id is not null;
 create index billing_records_plan_due on billing_records (next_plan_at, id) where next_plan_at is not null;
 
--- What a plan gave, so that what somebody gave by hand stays.
-alter table grants add plan_id text;
-alter table grant_schedules add plan_id text;
-create index grants_of_plan on grants (billing_id, (coalesce(rolls_until, expires_at, 9000000000000000)))
-  where plan_id is not null and voided_at is null;
+-- What a plan gave, so that what somebody gave by hand stays. plan_place: which one of the schedules of its version.
+alter table grants add plan_id text, add foreign key (team_id, plan_id) references plans (team_id, id);
+alter table grant_schedules
+  add plan_id text, add plan_place smallint, add foreign key (team_id, plan_id) references plans (team_id, id);
+create index grants_of_plan on grants (billing_id, (coalesce(rolls_until, expires_at, 9000000000000000))) where plan_id is not null;
 create index grants_once_of_plan on grants (billing_id, plan_id) where plan_id is not null and schedule_id is null;
 -- What is granted in the step that voids these gets no class of theirs (classes.ts).
 create index grants_never_begun on grants (billing_id, class) where voided_at is not null and before_micros is null;

@@ -655,6 +655,8 @@ class UpdateBillingInput(CustomerBillingPath):
     """Id of another plan of the workspace: its settings and credits take the place of what the plan before gave; null: none, settings stay. What else the request says goes before it"""
     when: NotRequired[Literal["now", "atPeriodEnd"]]
     """When planId takes effect. now: what is left of what the plan before gave is voided. atPeriodEnd: when its longest running period ends; at once where it has none. Its own planId takes that back"""
+    planVersion: NotRequired[Literal["latest"]]
+    """With its own planId: gives it the latest version of that; left out, it keeps the one that it has"""
 
 class UpdateBillingResult(TypedDict):
     billing: BillingRecord

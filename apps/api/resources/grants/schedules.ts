@@ -71,6 +71,8 @@ type NewSchedule = Pick<ScheduleRow, 'amountMicros' | 'every'> & {
   name?: string | undefined;
   rollMaxMicros: number | null;
   planId?: string;
+  /** Which one of the plan's it is. */
+  planPlace?: number;
 };
 
 /** Adds a schedule to a locked record, with the grants of its first periods: of that in which `from` lies, from then on, and of those after it. */
@@ -83,7 +85,7 @@ export async function addSchedule(
   { from = nowMs, limited = true } = {},
 ): Promise<ScheduleRow> {
   const { anchorAt, endsAt, zone } = timesOf(schedule, nowMs);
-  const { amountMicros, every, priority = 50, name, rollMaxMicros, planId = null } = schedule;
+  const { amountMicros, every, priority = 50, name, rollMaxMicros, planId = null, planPlace = null } = schedule;
   const [{ count }] = await sql<[{ count: number }]>`
     select count(*)::int as count from grant_schedules where billing_id = ${record.id} and deleted_at is null`;
   if (limited && count >= MOST_SCHEDULES) throw new ApiError('grant_schedule_limit_reached');
@@ -101,6 +103,7 @@ export async function addSchedule(
     name,
     rollMaxMicros,
     planId,
+    planPlace,
     nextPeriod: first,
   });
   await makePeriods(sql, row, maker, nowMs, { limited, from });

@@ -26,13 +26,14 @@ export async function startPlan(
 
 /**
  * Gives a locked record the plan that a request names, or none, now or when its period ends; one that it has already stays, and is not
- * changed at the period's end. Gives what the record has afterwards, as far as that changes.
+ * changed at the period's end; only `latest` gives it a later version of that. Gives what the record has afterwards, as far as that
+ * changes.
  */
 export async function changePlan(
   { sql, redis, changed, maker }: Changing,
   record: BillingRow,
   planId: string | null,
-  when: 'now' | 'atPeriodEnd',
+  { when, latest }: { when: 'now' | 'atPeriodEnd'; latest: boolean },
 ): Promise<Amounts | undefined> {
   const plan = planId === null ? undefined : await holdPlan(sql, record.workspaceId, planId);
   const account = accountOf(record, await readHeard(redis, record));
@@ -42,7 +43,7 @@ export async function changePlan(
     sql`update billing_records set ${set(sql, values)} where id = ${record.id}`;
   if (record.planId === planId) {
     if (record.nextPlanAt !== null) await assign({ nextPlanId: null, nextPlanAt: null });
-    if (!plan || record.planVersion === plan.version) return undefined;
+    if (!plan || !latest || record.planVersion === plan.version) return undefined;
   }
   // Asked for again, also after that end, before it was done: it stays as it was asked for.
   if (when === 'atPeriodEnd' && record.nextPlanAt !== null && record.nextPlanId === planId) return undefined;

@@ -2,12 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { noteCreditLooks } from '../../../../shared/books/credit-states.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { NEVER } from '../../../../shared/stores/account-settings.ts';
-import { periodAt, periodStart } from '../../../../shared/values/calendar.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { billingSettings, creditsIn, type BillingRow } from '../billings/billings.ts';
 import { addGrant, countBegun, type GrantMaker } from '../grants/classes.ts';
-import type { GrantRow } from '../grants/grants.ts';
-import { addSchedule, schedules, type ScheduleRow } from '../grants/schedules.ts';
+import { addSchedule, type ScheduleRow } from '../grants/schedules.ts';
 import { voidGrants } from '../grants/voids.ts';
 import { jsonValue } from '../keys/keys.ts';
 import { set } from '../rows.ts';
@@ -30,7 +28,7 @@ type Giving = {
  * - Another plan: what is left of what its plan gave is voided, its settings become the new plan's, and that one's grants and periods
  *   begin now; periods of the same units go on ending when they did. A plan's grants are given to a record once, however often it comes to the plan.
  * - Another version of its plan: settings that were changed by hand stay. Running periods end as they were granted; those of the new
- *   version follow them.
+ *   version follow them. Grants that are given once are not given, and a schedule that was deleted by hand stays deleted.
  * What somebody granted or scheduled by hand stays. Gives what it voided. Redis has heard of all changes of the record (heard.ts).
  */
 export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion | undefined, giving: Giving) {
@@ -38,13 +36,18 @@ export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion
   const isSame = plan !== undefined && plan.id === record.planId;
   const was = isSame ? await requireVersion(sql, plan.id, record.planVersion!) : undefined;
   await countBegun(sql, record, nowMs);
-  const left = await sql<ScheduleRow[]>`
-    update grant_schedules set deleted_at = now() where billing_id = ${record.id} and plan_id is not null and deleted_at is null
-    returning ${schedules.columns(sql)}`;
+  const left = await sql<LeftSchedule[]>`
+    with left_now as (
+      update grant_schedules set deleted_at = now() where billing_id = ${record.id} and plan_id is not null and deleted_at is null
+      returning *)
+    select every, timezone, anchor_at, plan_place as place,
+           (select min(begins_at) from grants g
+            where g.schedule_id = left_now.id and before_micros is null and voided_at is null) as next_begins_at
+    from left_now order by plan_place`;
   const isStanding = sql`plan_id is not null and coalesce(rolls_until, expires_at, ${NEVER}) > ${nowMs}`;
   const isToCome = sql`schedule_id is not null and before_micros is null`;
   const which = isSame ? sql`${isStanding} and ${isToCome}` : isStanding;
-  const voided = await voidGrants(sql, record, { which, reason: 'the plan was changed' }, { ...maker, atMs: nowMs });
+  const voided = await voidGrants(sql, record, { which, reason: PLAN_CHANGED }, { ...maker, atMs: nowMs });
   await sql`
     update billing_records set ${set(sql, {
       planId: plan?.id ?? null,
@@ -56,27 +59,31 @@ export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion
       ...(plan && storedSettings(sql, changedSettings(record, plan.settings, was))),
     })}
     where id = ${record.id}`;
-  if (plan) await grantOnce(sql, record, plan, giving);
-  if (plan) await schedule(sql, record, plan, { left, isSame }, giving);
+  if (plan && !isSame) await grantOnce(sql, record, plan, giving);
+  if (plan) await schedule(sql, record, plan, { left, was }, giving);
   await noteCreditLooks(sql, [record.id]);
   return voided;
 }
 
-/** What givePlan voided. */
-export type Voided = { row: GrantRow; adjustmentId: string }[];
+const PLAN_CHANGED = 'the plan was changed';
 
-/** When the running period of a record's plan ends, the longest of several; undefined where it has none. */
+/** A schedule that the plan before gave, at its place there; and when the first of its periods begins that has yet to. */
+type LeftSchedule = Pick<ScheduleRow, 'every' | 'timezone' | 'anchorAt'> & {
+  place: number;
+  nextBeginsAt: number | null;
+};
+
+/**
+ * When the running period of a record's plan ends, the longest of several; undefined where it has none. What was granted tells it: a
+ * schedule may have changed since. One that somebody voided was given too.
+ */
 export async function periodEnd(sql: Query, billingId: string, nowMs: number): Promise<number | undefined> {
-  const rows = await sql<ScheduleRow[]>`
-    select ${schedules.columns(sql)} from grant_schedules
-    where billing_id = ${billingId} and plan_id is not null and deleted_at is null`;
-  return rows.length === 0 ? undefined : Math.max(...rows.map((row) => endOfRunning(row, nowMs)));
-}
-
-/** When the running period of a schedule ends; before the first one, when that begins. */
-function endOfRunning({ every, timezone, anchorAt }: ScheduleRow, nowMs: number): number {
-  const recurrence = { every, timezone, anchorMs: anchorAt };
-  return periodStart(recurrence, Math.max(periodAt(recurrence, nowMs), -1) + 1);
+  const [row] = await sql<[{ endsAt: number | null }]>`
+    select max(expires_at) as ends_at from grants
+    where billing_id = ${billingId} and plan_id is not null and schedule_id is not null and begins_at <= ${nowMs}
+      and coalesce(rolls_until, expires_at, ${NEVER}) > ${nowMs} and expires_at > ${nowMs}
+      and (voided_at is null or void_reason <> ${PLAN_CHANGED})`;
+  return row.endsAt ?? undefined;
 }
 
 const settingNames = ['allowOverages', 'spendCap', 'limits', 'alerts'] as const;
@@ -116,27 +123,40 @@ async function grantOnce(
   }
 }
 
-/** Adds the schedules of a plan. One with the units of one that was `left` has its anchor; of the same plan it begins where that one's running period ends. */
+/**
+ * Adds the schedules of a plan. One with the units of one that was `left` has its anchor. In another version of the plan that a record
+ * had (`was`), a schedule with the same periods at the same place goes on where that one stopped, and any other begins when what
+ * runs has ended: no period is granted twice.
+ */
 async function schedule(
   sql: Query,
   record: BillingRow,
   { id: planId, settings }: PlanVersion,
-  { left, isSame }: { left: ScheduleRow[]; isSame: boolean },
+  { left, was }: { left: LeftSchedule[]; was: PlanSettings | undefined },
   { maker, nowMs, anchorAt = nowMs, limited }: Giving,
 ): Promise<void> {
-  const going = [...left];
-  for (const { credits, rollover, timezone = 'UTC', ...one } of settings.schedules ?? []) {
+  const end = was && ((await periodEnd(sql, record.id, nowMs)) ?? nowMs);
+  const going = left.filter((one) => one.anchorAt <= nowMs);
+  const placed = new Map(left.map((one) => [one.place, one]));
+  for (const [planPlace, { credits, rollover, timezone = 'UTC', ...one }] of (settings.schedules ?? []).entries()) {
+    const earlier = was?.schedules?.[planPlace];
+    if (earlier && !placed.has(planPlace)) continue;
+    const goesOn = earlier && isDeepStrictEqual(periodsOf(earlier), periodsOf({ ...one, timezone }));
     const at = going.findIndex((other) => other.every === one.every && other.timezone === timezone);
-    const [before] = at < 0 ? [] : going.splice(at, 1);
+    const before = goesOn ? placed.get(planPlace) : was || at < 0 ? undefined : going.splice(at, 1)[0];
+    const from = (goesOn && before?.nextBeginsAt) || (end ?? nowMs);
     const wanted = {
-      anchorAt: before?.anchorAt ?? anchorAt,
+      anchorAt: before?.anchorAt ?? end ?? anchorAt,
       ...one,
       timezone,
       planId,
+      planPlace,
       amountMicros: creditsIn('credits', credits),
       rollMaxMicros: rollover ? creditsIn('rollover', rollover.maxCredits) : null,
     };
-    const from = isSame && before ? endOfRunning(before, nowMs) : nowMs;
     await addSchedule(sql, record, wanted, maker, nowMs, { limited, from });
   }
 }
+
+type Periods = Pick<NonNullable<PlanSettings['schedules']>[number], 'every' | 'timezone' | 'anchorAt'>;
+const periodsOf = ({ every, timezone = 'UTC', anchorAt }: Periods) => ({ every, timezone, anchorAt });

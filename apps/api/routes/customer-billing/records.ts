@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { noteCreditLooks } from '../../../../shared/books/credit-states.ts';
 import { alerts, type Alert } from '../../../../shared/contract/alerts.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { checkLimits, limits, type Limit } from '../../../../shared/contract/limits.ts';
 import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalIds, externalMeterId, warnings, customerId } from '../../../../shared/contract/schemas.ts';
@@ -174,6 +174,11 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
           'when planId takes effect. now: what is left of what the plan before gave is voided. atPeriodEnd: when its longest running period ends; at once where it has none. Its own planId takes that back',
       }),
     ),
+    planVersion: Type.Optional(
+      Type.Enum(['latest'], {
+        description: 'with its own planId: gives it the latest version of that; left out, it keeps the one that it has',
+      }),
+    ),
   }),
   response: object({ billing, warnings: Type.Optional(warnings) }),
   errors: ['workspace_deleted', 'quota_exceeded', ...planErrors],
@@ -182,9 +187,13 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
     const before = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, before);
     checkLimits('limits', body.limits);
-    const { planId, when = 'now' } = body;
+    const { planId, when = 'now', planVersion } = body;
+    if (planVersion && planId === undefined) throw invalidField('/planVersion', 'must be given with planId');
     const changing = { sql, redis, changed, maker: { ...makerOf(caller), requestId } };
-    const amounts = planId === undefined ? undefined : await changePlan(changing, before, planId, when);
+    const amounts =
+      planId === undefined
+        ? undefined
+        : await changePlan(changing, before, planId, { when, latest: planVersion !== undefined });
     const row = await assign(sql, before.id, body);
     // What it may be used for may have become more, or less than what is used.
     await noteCreditLooks(sql, [row.id]);

@@ -7,7 +7,7 @@ import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { makeDuePeriods } from '../../resources/grants/schedule-job.ts';
 import { changeDuePlans } from '../../resources/plans/plan-job.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
-import { callsOf, columns, joinWorld } from '../../tests/helpers/calls.ts';
+import { callsOf, columns, joinWorld, refused } from '../../tests/helpers/calls.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 
 // What becomes of records when their plans change by the clock, or with all records of a plan. The api does beside us what is due.
@@ -17,7 +17,7 @@ const DAY = 86_400_000;
 const PASSED = DAY + 1000;
 const world = await joinWorld();
 const { sql, redis } = world;
-const { make, change, read } = callsOf(world);
+const { ask, make, change, read, remove } = callsOf(world);
 const records = await makeRecords(world);
 const background = makeBackground(world);
 const stores = { sql, redis, metrics: makeMetrics('test'), log: makeLogger('test', 'error') };
@@ -95,6 +95,64 @@ test('a change applied to all records gives each once what is new, also where so
   await pass(one.id);
   assert.equal(await standing(one.id), ['ACTIVE 20', 'ACTIVE 3', 'ACTIVE 5', 'PENDING 20', 'PENDING 20']);
   await Promise.all([one, other, byHand].map(({ id }) => proven(id)));
+});
+
+test('a version grants no period a second time: what follows begins when what runs has ended, and what was deleted stays so', async () => {
+  const [utc, berlin] = [daily('10'), daily('20', { timezone: 'Europe/Berlin' })];
+  const [morning, evening] = [9, 1].map((hours) => daily('10', { anchorAt: Date.now() - hours * 3_600_000 }));
+  for (const [said, first, versions, pending] of [
+    ['the same', [utc], [[daily('20')], [daily('30')]], ['30', '30']],
+    ['another zone, and the same again', [utc], [[berlin], [{ ...berlin, credits: '30' }]], ['30', '30']],
+    ['another unit', [utc], [[{ ...utc, every: 'week' }]], ['10', '10']],
+    ['none, then some again', [utc], [null, [daily('30')]], ['30', '30']],
+    [
+      'the first of two goes, and the other is named',
+      [morning, evening],
+      [[evening], [{ ...evening, credits: '30' }]],
+      ['30', '30'],
+    ],
+  ] as const) {
+    const plan = await planOf('1', { schedules: first });
+    const { id } = await customer(plan);
+    const running = (await records.grants(id)).filter(({ state }) => state === 'ACTIVE');
+    const end = Math.max(...running.map(({ expiresAt }) => expiresAt));
+    for (const schedules of versions) {
+      await change(`${PLAN}/${plan}`, { schedules, apply: 'all' });
+      await makeDue();
+    }
+    const grants = await records.grants(id);
+    assert.equal(grants.filter(({ state }) => state === 'ACTIVE').length, first.length, said);
+    const coming = grants.filter(({ state }) => state === 'PENDING');
+    assert.equal(columns(coming, 'credits').flat(), pending, said);
+    assert.is(Math.min(...coming.map(({ beginsAt }) => beginsAt)), end, said);
+  }
+});
+
+test('a schedule of a plan that somebody deleted is in no later version, and its running period is still waited for', async () => {
+  const plan = await planOf('10', { grants: [{ credits: '5' }] });
+  const { id } = await customer(plan);
+  const [{ id: scheduleId }] = await read(`${records.path(id)}/grant-schedules`);
+  const [, running] = await records.grants(id);
+  await remove(`${records.path(id)}/grant-schedule/${scheduleId}`);
+  await change(`${PLAN}/${plan}`, { name: 'renamed', limits: [], grants: [{ credits: '7' }], apply: 'all' });
+  await makeDue();
+  assert.equal([await versionOf(id), await standing(id)], [2, ['ACTIVE 10', 'ACTIVE 5']]);
+  const waiting = await change(records.path(id), { planId: free, when: 'atPeriodEnd' });
+  assert.equal([waiting.planId, waiting.nextPlanAt], [plan, running!.expiresAt]);
+});
+
+test('its own plan takes back what waits, and gives no later version unless that is asked for', async () => {
+  const plan = await planOf('10');
+  const { id } = await customer(plan);
+  await change(`${PLAN}/${plan}`, { spendCap: '60' });
+  await change(records.path(id), { planId: pro, when: 'atPeriodEnd' });
+  for (let i = 0; i < 2; i++) {
+    const kept = await change(records.path(id), { planId: plan });
+    assert.equal([kept.planVersion, kept.nextPlanAt, kept.spendCap], [1, undefined, undefined]);
+  }
+  const given = await change(records.path(id), { planId: plan, planVersion: 'latest' });
+  assert.equal([given.planVersion, given.spendCap], [2, '60']);
+  await refused(40001, ask('patch', records.path(id), { planVersion: 'latest' }));
 });
 
 test('what is granted in the step that voids grants to come is in no class of theirs', async () => {

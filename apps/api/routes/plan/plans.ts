@@ -81,7 +81,7 @@ export const getPlan = route('get', '/api/v1/workspace/{id}/plan/{pid}', {
 export const updatePlan = route('patch', '/api/v1/workspace/{id}/plan/{pid}', {
   summary: 'Change a plan, for records that are given it later or for all that have it',
   description:
-    'Makes the next version, unless nothing changes. With `apply: "all"` each record of the plan is given it, within minutes: what somebody set on a record by hand stays, running periods end as they were granted, and those that follow are as the new version says. `grants` are given once, and not again.',
+    'Makes the next version, unless nothing changes. With `apply: "all"` each record of the plan is given it, within minutes: what somebody set on a record by hand stays, running periods end as they were granted, and those that follow are as the new version says. `grants` are not given to it: they are for records that come to the plan.',
   permission: 'billing:write',
   body: object({
     name: Type.Optional(name),
