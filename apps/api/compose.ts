@@ -87,7 +87,9 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
       startDueLoop(runtime, 'sweeping changes', isDue, sweepAll),
       startDueLoop(runtime, 'removing what was deleted', isSomethingDeleted, () => removeDeleted(sql, redis)),
       startDueLoop(runtime, 'making periods of grant schedules', isPeriodDue, makePeriods),
-      startDueLoop(runtime, 'changing plans', isPlanDue, (stopping) => changeDuePlans({ sql, redis, log }, stopping)),
+      startDueLoop(runtime, 'changing plans', isPlanDue, (stopping) =>
+        changeDuePlans({ sql, redis, log, metrics }, stopping),
+      ),
       startDueLoop(runtime, 'chaining the audit log', isLineWaiting, chain),
     ]),
     // Again and again: a program that still has the old master key may store something meanwhile.

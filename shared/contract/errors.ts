@@ -112,8 +112,7 @@ const catalogue = {
   grant_expired: '40942 The grant has expired; nothing is left of it to void.',
   grant_schedule_limit_reached: '40943 A billing record has at most 10 grant schedules; delete one first.',
   plan_limit_reached: '40945 A workspace has at most 100 plans; delete one first.',
-  plan_in_use:
-    '40946 Billing records have the plan, or will have it; give them another one first (GET …/customer-billings?planId=… lists them).',
+  plan_in_use: '40946 Billing records have the plan, or will have it; give them another one first.',
   key_taken: '40930 The secret is a key already, of another workspace; give out a new one.',
   key_metered: '40931 The API key has a meter, and keeps it; make another key for another meter.',
   grant_unlimited:

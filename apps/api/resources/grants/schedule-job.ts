@@ -7,7 +7,7 @@ import { mayChange, recordNow } from '../../sync/remove-deleted.ts';
 import type { BillingRow } from '../billings/billings.ts';
 import { recordAudit } from '../record.ts';
 import { readHeard } from './heard.ts';
-import { makePeriods, presentSchedule, schedules, type ScheduleRow } from './schedules.ts';
+import { makePeriods, notGrantedLines, schedules, type ScheduleRow } from './schedules.ts';
 
 const SCHEDULES_AT_ONCE = 100;
 // Of a statement that took too long, as one does whose record somebody else has locked.
@@ -16,7 +16,8 @@ const START: Position = { nextAt: 0, id: '' };
 
 /** What work that is due for records needs. */
 export type DueStores = { sql: Sql; redis: ShardedRedis; log: Logger };
-type Stores = DueStores & { metrics: Metrics };
+/** And counts the grants that a record can't have. */
+export type Stores = DueStores & { metrics: Metrics };
 
 /**
  * Makes the periods of grant schedules that are due, two before they begin. Each schedule is a transaction: the lock of its record, and
@@ -98,14 +99,7 @@ async function makeDue(tx: Transaction, redis: ShardedRedis, { id, billingId, te
   const maker = { teamId, tokenId: schedule.tokenId, requestId: schedule.requestId };
   const notGranted = await makePeriods(tx, schedule, maker, record.nowMs, { limited: false });
   const origin = { teamId, tokenId: null, operation: 'grant schedule', requestId: null };
-  const before = presentSchedule(schedule);
-  const lines = notGranted.map((period) => ({
-    resource: 'grant_schedule' as const,
-    id,
-    before,
-    after: { ...before, notGranted: period },
-  }));
-  await recordAudit(tx, origin, lines);
+  await recordAudit(tx, origin, notGrantedLines(schedule, notGranted));
   await recordNow(tx, 'billing', [record]);
   return notGranted.length;
 }

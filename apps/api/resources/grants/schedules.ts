@@ -75,7 +75,10 @@ type NewSchedule = Pick<ScheduleRow, 'amountMicros' | 'every'> & {
   planPlace?: number;
 };
 
-/** Adds a schedule to a locked record, with the grants of its first periods: of that in which `from` lies, from then on, and of those after it. */
+/**
+ * Adds a schedule to a locked record, with the grants of its first periods: of that in which `from` lies, from then on, and of those
+ * after it. Gives it, and the periods that have none.
+ */
 export async function addSchedule(
   sql: Query,
   record: LockedRecord,
@@ -83,7 +86,7 @@ export async function addSchedule(
   maker: GrantMaker,
   nowMs: number,
   { from = nowMs, limited = true } = {},
-): Promise<ScheduleRow> {
+): Promise<{ row: ScheduleRow; notGranted: NotGranted[] }> {
   const { anchorAt, endsAt, zone } = timesOf(schedule, nowMs);
   const { amountMicros, every, priority = 50, name, rollMaxMicros, planId = null, planPlace = null } = schedule;
   const [{ count }] = await sql<[{ count: number }]>`
@@ -106,8 +109,7 @@ export async function addSchedule(
     planPlace,
     nextPeriod: first,
   });
-  await makePeriods(sql, row, maker, nowMs, { limited, from });
-  return row;
+  return { row, notGranted: await makePeriods(sql, row, maker, nowMs, { limited, from }) };
 }
 
 function timesOf({ anchorAt, endsAt: until, timezone: zone = 'UTC' }: Times, nowMs: number) {
@@ -120,10 +122,23 @@ function timesOf({ anchorAt, endsAt: until, timezone: zone = 'UTC' }: Times, now
   return { anchorAt: from, endsAt, zone };
 }
 
+/** Throws an error again that is not of too many credits, which leave out a grant that nobody asks for now. */
+export function refuseButTooLarge(error: unknown): void {
+  if (!(error instanceof ApiError) || error.errorName !== 'credits_too_large') throw error;
+}
+
 type Times = { anchorAt?: number; endsAt?: number; timezone?: string };
 
 /** A period for which nothing was granted: the record would have had too many credits. */
-export type NotGranted = { period: number; beginsAt: number };
+type NotGranted = { period: number; beginsAt: number };
+
+/** Lines of the audit log for periods of a schedule that have no grant. */
+export function notGrantedLines(row: ScheduleRow, periods: NotGranted[]) {
+  const before = presentSchedule(row);
+  return periods.map((notGranted) => {
+    return { resource: 'grant_schedule' as const, id: row.id, before, after: { ...before, notGranted } };
+  });
+}
 
 /**
  * Makes the grants of a schedule's running period and of the next two, as far as they are not made, and notes when the one after
@@ -168,7 +183,8 @@ export async function makePeriods(
     try {
       await addGrant(sql, { id: billingId }, grant, maker, nowMs, { limited });
     } catch (error) {
-      if (limited || !(error instanceof ApiError) || error.errorName !== 'credits_too_large') throw error;
+      if (limited) throw error;
+      refuseButTooLarge(error);
       notGranted.push({ period, beginsAt });
     }
   }

@@ -78,7 +78,7 @@ export async function billImported(
     const periodMicros = creditsIn('billing/schedule/credits', schedule.credits);
     if (periodMicros === 0) throw invalidField('/billing/schedule/credits', 'must be above 0');
     const wanted = { ...schedule, amountMicros: periodMicros, rollMaxMicros: null, name };
-    const row = await addSchedule(sql, record, wanted, maker, nowMs);
+    const { row } = await addSchedule(sql, record, wanted, maker, nowMs);
     recorded.push({ resource: 'grant_schedule', id: row.id, after: presentSchedule(row) });
   }
   if (amountMicros > 0 || schedule) await noteReplenished(sql, [record.id]);

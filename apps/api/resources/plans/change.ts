@@ -5,7 +5,7 @@ import { billings, type Amounts, type BillingRow } from '../billings/billings.ts
 import { countBegun, type GrantMaker } from '../grants/classes.ts';
 import { numbersBy, requireFewEnded } from '../grants/grants.ts';
 import { readHeard } from '../grants/heard.ts';
-import type { SayChanged } from '../record.ts';
+import type { AuditLine, SayChanged } from '../record.ts';
 import { set } from '../rows.ts';
 import { givePlan, periodEnd } from './give.ts';
 import { holdPlan } from './plans.ts';
@@ -14,13 +14,14 @@ type Changing = { sql: Query; redis: ShardedRedis; changed: SayChanged; maker: G
 
 /** Gives a record that the transaction made its first plan; gives it as it is then. */
 export async function startPlan(
-  { sql, redis, maker }: Omit<Changing, 'changed'>,
+  { sql, redis, changed, maker }: Changing,
   record: BillingRow,
   planId: string,
 ): Promise<BillingRow> {
   const plan = await holdPlan(sql, record.workspaceId, planId);
   const nowMs = await redis.node(record.shard).now();
-  await givePlan(sql, record, plan, { maker, nowMs, limited: true });
+  const { lines } = await givePlan(sql, record, plan, { maker, nowMs, limited: true });
+  sayAll(changed, lines);
   return billings.require(sql, record.id, sql`true`);
 }
 
@@ -56,7 +57,8 @@ export async function changePlan(
   requireFewEnded(account);
   await countBegun(sql, record, atMs);
   const begunBefore = await begunMicros(sql, record.id);
-  const voided = await givePlan(sql, record, plan, { maker, nowMs: atMs, limited: true });
+  const { voided, lines } = await givePlan(sql, record, plan, { maker, nowMs: atMs, limited: true });
+  sayAll(changed, lines);
   for (const { adjustmentId } of voided) changed('adjustment', adjustmentId, { shards: [record.shard] });
   // As it will be once it is in force, which it is with the answer.
   const numbers = numbersBy(account);
@@ -70,6 +72,10 @@ export async function changePlan(
       balance.expiredMicros ?? 0,
     ),
   };
+}
+
+function sayAll(changed: SayChanged, lines: AuditLine[]): void {
+  for (const { resource, id, ...change } of lines) changed(resource, id, change);
 }
 
 async function begunMicros(sql: Query, billingId: string): Promise<number> {

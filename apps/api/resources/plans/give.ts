@@ -5,8 +5,17 @@ import { NEVER } from '../../../../shared/stores/account-settings.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { billingSettings, creditsIn, type BillingRow } from '../billings/billings.ts';
 import { addGrant, countBegun, type GrantMaker } from '../grants/classes.ts';
-import { addSchedule, type ScheduleRow } from '../grants/schedules.ts';
+import {
+  addSchedule,
+  notGrantedLines,
+  presentSchedule,
+  refuseButTooLarge,
+  schedules,
+  type ScheduleRow,
+} from '../grants/schedules.ts';
 import { voidGrants } from '../grants/voids.ts';
+import type { AuditLine } from '../record.ts';
+import { grantSettings, requireGrant } from '../grants/grants.ts';
 import { jsonValue } from '../keys/keys.ts';
 import { set } from '../rows.ts';
 import { requireVersion, type PlanRow, type PlanSettings } from './plans.ts';
@@ -29,7 +38,8 @@ type Giving = {
  *   begin now; periods of the same units go on ending when they did. A plan's grants are given to a record once, however often it comes to the plan.
  * - Another version of its plan: settings that were changed by hand stay. Running periods end as they were granted; those of the new
  *   version follow them. Grants that are given once are not given, and a schedule that was deleted by hand stays deleted.
- * What somebody granted or scheduled by hand stays. Gives what it voided. Redis has heard of all changes of the record (heard.ts).
+ * What somebody granted or scheduled by hand stays. Gives what it voided, and the lines of the audit log what it did to
+ * credits, also of grants that the record can't have. Redis has heard of all changes of the record (heard.ts).
  */
 export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion | undefined, giving: Giving) {
   const { maker, nowMs } = giving;
@@ -40,7 +50,7 @@ export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion
     with left_now as (
       update grant_schedules set deleted_at = now() where billing_id = ${record.id} and plan_id is not null and deleted_at is null
       returning *)
-    select every, timezone, anchor_at, plan_place as place,
+    select ${schedules.columns(sql)}, plan_place as place,
            (select min(begins_at) from grants g
             where g.schedule_id = left_now.id and before_micros is null and voided_at is null) as next_begins_at
     from left_now order by plan_place`;
@@ -59,16 +69,30 @@ export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion
       ...(plan && storedSettings(sql, changedSettings(record, plan.settings, was))),
     })}
     where id = ${record.id}`;
-  if (plan && !isSame) await grantOnce(sql, record, plan, giving);
-  if (plan) await schedule(sql, record, plan, { left, was }, giving);
+  const lines: AuditLine[] = left.map((row) => ({
+    resource: 'grant_schedule',
+    id: row.id,
+    before: presentSchedule(row),
+  }));
+  for (const { row } of voided) {
+    const after = { ...row, voidedAt: nowMs, voidReason: PLAN_CHANGED };
+    lines.push({
+      resource: 'grant',
+      id: row.id,
+      before: grantSettings(record.id, row),
+      after: grantSettings(record.id, after),
+    });
+  }
+  if (plan && !isSame) lines.push(...(await grantOnce(sql, record, plan, giving)));
+  if (plan) lines.push(...(await schedule(sql, record, plan, { left, was }, giving)));
   await noteCreditLooks(sql, [record.id]);
-  return voided;
+  return { voided, lines };
 }
 
 const PLAN_CHANGED = 'the plan was changed';
 
 /** A schedule that the plan before gave, at its place there; and when the first of its periods begins that has yet to. */
-type LeftSchedule = Pick<ScheduleRow, 'every' | 'timezone' | 'anchorAt'> & {
+type LeftSchedule = ScheduleRow & {
   place: number;
   nextBeginsAt: number | null;
 };
@@ -86,7 +110,8 @@ export async function periodEnd(sql: Query, billingId: string, nowMs: number): P
   return row.endsAt ?? undefined;
 }
 
-const settingNames = ['allowOverages', 'spendCap', 'limits', 'alerts'] as const;
+/** What a plan sets of a record. */
+export const settingNames = ['allowOverages', 'spendCap', 'limits', 'alerts'] as const;
 type Settings = Pick<PlanSettings, (typeof settingNames)[number]>;
 
 /** What changes of a record's settings: all, or, of those that another version of its plan gave, what is as that said. */
@@ -111,16 +136,26 @@ async function grantOnce(
   record: BillingRow,
   { id: planId, settings: { grants = [] } }: PlanVersion,
   { maker, nowMs, limited }: Giving,
-): Promise<void> {
+): Promise<AuditLine[]> {
   const given = await sql`
     select from grants where billing_id = ${record.id} and plan_id = ${planId} and schedule_id is null limit 1`;
-  if (given.length > 0) return;
+  const lines: AuditLine[] = [];
+  if (given.length > 0) return lines;
   for (const { credits, name, expiresIn, priority = 50 } of grants) {
     const expiresAt = expiresIn === undefined ? null : nowMs + expiresIn * 1000;
     const amountMicros = creditsIn('credits', credits);
     const grant = { id: newId('grant'), amountMicros, priority, beginsAt: nowMs, expiresAt, name, planId };
-    await addGrant(sql, record, grant, maker, nowMs, { limited });
+    try {
+      await addGrant(sql, record, grant, maker, nowMs, { limited });
+      const after = grantSettings(record.id, await requireGrant(sql, record, grant.id));
+      lines.push({ resource: 'grant', id: grant.id, after });
+    } catch (error) {
+      if (limited) throw error;
+      refuseButTooLarge(error);
+      lines.push({ resource: 'billing', id: record.id, after: { planId, notGranted: { credits, name } } });
+    }
   }
+  return lines;
 }
 
 /**
@@ -134,7 +169,8 @@ async function schedule(
   { id: planId, settings }: PlanVersion,
   { left, was }: { left: LeftSchedule[]; was: PlanSettings | undefined },
   { maker, nowMs, anchorAt = nowMs, limited }: Giving,
-): Promise<void> {
+): Promise<AuditLine[]> {
+  const lines: AuditLine[] = [];
   const end = was && ((await periodEnd(sql, record.id, nowMs)) ?? nowMs);
   const going = left.filter((one) => one.anchorAt <= nowMs);
   const placed = new Map(left.map((one) => [one.place, one]));
@@ -154,8 +190,13 @@ async function schedule(
       amountMicros: creditsIn('credits', credits),
       rollMaxMicros: rollover ? creditsIn('rollover', rollover.maxCredits) : null,
     };
-    await addSchedule(sql, record, wanted, maker, nowMs, { limited, from });
+    const { row, notGranted } = await addSchedule(sql, record, wanted, maker, nowMs, { limited, from });
+    lines.push(
+      { resource: 'grant_schedule', id: row.id, after: presentSchedule(row) },
+      ...notGrantedLines(row, notGranted),
+    );
   }
+  return lines;
 }
 
 type Periods = Pick<NonNullable<PlanSettings['schedules']>[number], 'every' | 'timezone' | 'anchorAt'>;

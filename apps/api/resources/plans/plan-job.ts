@@ -1,18 +1,15 @@
 import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
-import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { mayChange, recordNow } from '../../sync/remove-deleted.ts';
 import { accountOf } from '../../sync/accounts.ts';
 import { billings, billingSettings, type BillingRow } from '../billings/billings.ts';
 import { readHeard } from '../grants/heard.ts';
-import { tryDue, type DueStores } from '../grants/schedule-job.ts';
+import { tryDue, type Stores } from '../grants/schedule-job.ts';
 import { recordAudit } from '../record.ts';
 import { givePlan } from './give.ts';
 import { requireVersion } from './plans.ts';
 
 const RECORDS_AT_ONCE = 100;
 const OF_PLAN_AT_ONCE = 20;
-// A round ends with so many that could not be done now.
-const MOST_LEFT = 1_000;
 
 /** Whether the plan of a record changes at an instant that has come, or one is being applied to its records. */
 export function isPlanDue(sql: Sql) {
@@ -22,36 +19,65 @@ export function isPlanDue(sql: Sql) {
 }
 
 /**
- * Gives records the plans that are due: those whose period has ended first, and some of each plan that is being applied, in turns. Each
- * record is a transaction: its lock lets one process do it once, and one that dies has done all of it or nothing. Those that could not
- * be done are still due.
+ * Gives records the plans that are due: those whose period has ended, and those of each plan that is being applied, some of each in turns.
+ * Each record is a transaction: its lock lets one process do it once, and one that dies has done all of it or nothing. A round comes to
+ * each once: those that could not be done are still due.
  */
-export async function changeDuePlans(stores: DueStores, stopping: AbortSignal): Promise<void> {
+export async function changeDuePlans(stores: Stores, stopping: AbortSignal): Promise<void> {
   const { sql, redis } = stores;
-  const left: string[] = [];
-  while (left.length < MOST_LEFT) {
-    const due = await dueBut(sql, left);
-    if (due.length === 0) break;
-    if (!(await mayChange(sql, redis))) return;
-    for (const { id } of due) {
-      if (stopping.aborted) return;
-      if (!(await tryDue(stores, { billingId: id }, (tx) => changeDue(tx, redis, id)))) left.push(id);
+  const ended: Turn = { after: START };
+  const turns = new Map<string, Turn>();
+  for (let hasDone = true; hasDone;) {
+    hasDone = false;
+    const applied = await sql<{ id: string }[]>`select id from plans where applies_to is not null order by id`;
+    const due = [
+      () => endedAfter(sql, ended),
+      ...applied.map(
+        ({ id }) =>
+          () =>
+            ofPlanAfter(sql, id, turnOf(turns, id)),
+      ),
+    ];
+    for (const [i, read] of due.entries()) {
+      const rows = await read();
+      if (rows.length === 0) continue;
+      if (!(await mayChange(sql, redis))) return;
+      for (const { id } of rows) {
+        if (stopping.aborted) return;
+        await tryDue(stores, { billingId: id }, (tx) => changeDue(tx, stores, id));
+      }
+      (i === 0 ? ended : turnOf(turns, applied[i - 1]!.id)).after = rows.at(-1)!;
+      hasDone = true;
     }
   }
   for (const { id } of await sql<{ id: string }[]>`select id from plans where applies_to is not null`)
     await sql.begin((tx) => finish(tx, id));
 }
 
-/** The next records that are due, but those that were left. */
-function dueBut(sql: Sql, left: string[]) {
-  return sql<{ id: string }[]>`
-    (select id from billing_records
-     where next_plan_at <= extract(epoch from now()) * 1000 and id <> all(${left}) order by next_plan_at, id limit ${RECORDS_AT_ONCE})
-    union
-    select b.id from plans p cross join lateral (
-      select id from billing_records
-      where plan_id = p.id and plan_version < p.applies_to and id <> all(${left}) order by plan_version, id limit ${OF_PLAN_AT_ONCE}) b
-    where p.applies_to is not null`;
+/** How far a round came: `at` is when the plan changes, or the version that the record has. */
+type Place = { at: number; id: string };
+type Turn = { after: Place };
+const START: Place = { at: 0, id: '' };
+
+function turnOf(turns: Map<string, Turn>, planId: string): Turn {
+  const turn = turns.get(planId) ?? { after: START };
+  turns.set(planId, turn);
+  return turn;
+}
+
+function endedAfter(sql: Sql, { after: { at, id } }: Turn) {
+  return sql<Place[]>`
+    select next_plan_at as at, id from billing_records
+    where next_plan_at <= extract(epoch from now()) * 1000 and (next_plan_at, id) > (${at}, ${id})
+    order by next_plan_at, id limit ${RECORDS_AT_ONCE}`;
+}
+
+function ofPlanAfter(sql: Sql, planId: string, { after: { at, id } }: Turn) {
+  return sql<Place[]>`
+    select plan_version as at, id from billing_records
+    where plan_id = ${planId} and plan_version < (select applies_to from plans where id = ${planId})
+      and (plan_version, id) > (${at}, ${id})
+    order by plan_version, id limit ${OF_PLAN_AT_ONCE}`;
 }
 
 type DueRow = BillingRow & {
@@ -63,7 +89,7 @@ type DueRow = BillingRow & {
 };
 
 /** Does what is due of a record, unless somebody has done it; throws where Redis has not heard of an earlier change of it. */
-async function changeDue(tx: Transaction, redis: ShardedRedis, id: string): Promise<void> {
+async function changeDue(tx: Transaction, { redis, metrics }: Stores, id: string): Promise<void> {
   const [row] = await tx<[DueRow]>`
     select ${billings.columns(tx)}, team_id, plan_token_id, plan_request_id,
            next_plan_at <= extract(epoch from now()) * 1000 as is_ended,
@@ -79,10 +105,12 @@ async function changeDue(tx: Transaction, redis: ShardedRedis, id: string): Prom
     return;
   }
   const { atMs } = accountOf(record, await readHeard(redis, record)).balance;
+  // By the clock that ends the period.
+  if (isEnded && atMs < record.nextPlanAt!) return;
   // What was promised is given, whatever quota the team has by now.
   await tx`select set_config('keytally.quotas', '', true)`;
   const giving = { maker: { teamId, tokenId, requestId, ...target.maker }, nowMs: atMs, limited: false };
-  const voided = await givePlan(
+  const { voided, lines } = await givePlan(
     tx,
     record,
     target.plan,
@@ -90,7 +118,8 @@ async function changeDue(tx: Transaction, redis: ShardedRedis, id: string): Prom
   );
   const after = await billings.require(tx, id, tx`true`);
   const line = { resource: 'billing' as const, id, before: billingSettings(record), after: billingSettings(after) };
-  await recordAudit(tx, { teamId, tokenId: null, operation: 'plan', requestId: null }, [line]);
+  await recordAudit(tx, { teamId, tokenId: null, operation: 'plan', requestId: null }, [line, ...lines]);
+  metrics.periodsNotGranted.inc(lines.filter(({ after = {} }) => 'notGranted' in after).length);
   await recordNow(tx, 'billing', [record]);
   const adjustments = voided.map(({ adjustmentId }) => ({ id: adjustmentId, shard: record.shard }));
   await recordNow(tx, 'adjustment', adjustments);

@@ -117,8 +117,17 @@ export const plans = tableOf<PlanRow>(
 
 /** A row as the API answers it. */
 export function presentPlan({ settings, ...row }: PlanRow): Static<typeof plan> {
-  return present(plan, { ...NOTHING, ...settings, ...row });
+  const { scopes, ...more } = settings.keys ?? {};
+  const named = scopes?.map((stored: StoredScope) => {
+    const { scopeId: _, ...scope } = stored;
+    return scope;
+  });
+  const keys = { ...more, ...(named && { scopes: named }) };
+  return present(plan, { ...NOTHING, ...settings, ...(settings.keys && { keys }), ...row });
 }
+
+/** A plan keeps scopes by their ids too: one that was deleted is given no more, nor another one that has its name. */
+type StoredScope = NonNullable<NonNullable<PlanSettings['keys']>['scopes']>[number] & { scopeId?: string };
 
 const NOTHING = Object.fromEntries(Object.keys(planSettings).map((field) => [field, null])) as Record<
   keyof PlanSettings,
@@ -154,7 +163,17 @@ export async function keyDefaults(
     select settings -> 'keys' as keys from billing_records b
     join plan_versions v on v.plan_id = b.plan_id and v.version = b.plan_version
     where b.workspace_id = ${workspaceId} and b.external_meter_id = ${externalMeterId}`;
-  return row?.keys;
+  const stored: StoredScope[] | undefined = row?.keys?.scopes;
+  if (!stored) return row?.keys;
+  const there = await sql<{ id: string; representation: string }[]>`
+    select id, representation from scopes
+    where id = any(${stored.map((scope) => scope.scopeId!)}) and deleted_at is null order by id for key share`;
+  const names = new Map(there.map((scope) => [scope.id, scope.representation]));
+  const scopes = stored.flatMap(({ scopeId, ...scope }) => {
+    const representation = names.get(scopeId!);
+    return representation === undefined ? [] : [{ ...scope, representation }];
+  });
+  return { ...row!.keys, scopes };
 }
 
 /** What a version of a plan gives; 404 without it. */
@@ -182,7 +201,11 @@ export async function checkedSettings(
   workspaceId: string,
   { spendCap, alerts: told, grants, schedules, ...rest }: PlanSettings,
 ): Promise<PlanSettings> {
-  await holdGranted(sql, workspaceId, rest.keys?.scopes ?? [], 'keys/scopes');
+  const { keys } = rest;
+  const scopes: StoredScope[] | undefined = keys?.scopes;
+  // What is stored stays, whatever has become of its scopes.
+  const isNew = scopes?.some((scope) => scope.scopeId === undefined);
+  const ids = isNew ? await holdGranted(sql, workspaceId, scopes!, 'keys/scopes') : undefined;
   checkLimits('limits', rest.limits);
   checkLimits('keys/limits', rest.keys?.limits);
   for (const [i, { timezone = 'UTC', anchorAt = 0, rollover }] of (schedules ?? []).entries()) {
@@ -194,6 +217,9 @@ export async function checkedSettings(
   }
   return {
     ...rest,
+    ...(ids && {
+      keys: { ...keys, scopes: scopes!.map((one) => ({ ...one, scopeId: ids.get(one.representation)! })) },
+    }),
     ...(spendCap !== undefined && { spendCap: canonical('spendCap', spendCap) }),
     ...(told && { alerts: checkedAlerts('alerts', told) }),
     ...(grants && { grants: grants.map((one, i) => ({ ...one, credits: some(`grants/${i}/credits`, one.credits) })) }),

@@ -32,6 +32,7 @@ import {
 } from '../../resources/keys/keys.ts';
 import { billingSettings, insertBilling } from '../../resources/billings/billings.ts';
 import { startPlan } from '../../resources/plans/change.ts';
+import { planErrors } from '../customer-billing/records.ts';
 import { keyDefaults } from '../../resources/plans/plans.ts';
 import { matching, set } from '../../resources/rows.ts';
 
@@ -51,7 +52,7 @@ export const createKey = route('post', '/api/v1/api-key', {
     }),
   }),
   response: object({ apiKey: apiKeyWithText }),
-  errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope', 'plan_not_found'],
+  errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope', ...planErrors],
 
   async handle({ sql, redis, body, caller, changed, clock, requestId }) {
     const { planId, ...given } = body;
@@ -64,7 +65,7 @@ export const createKey = route('post', '/api/v1/api-key', {
       const billed = { workspaceId, externalMeterId, totalMicros: 0, allowOverages: false };
       const made = await insertBilling(sql, caller, billed);
       const maker = { teamId: caller.teamId, tokenId: caller.tokenId, requestId };
-      const record = made && (await startPlan({ sql, redis, maker }, made, planId));
+      const record = made && (await startPlan({ sql, redis, changed, maker }, made, planId));
       if (record) changed('billing', record.id, { after: billingSettings(record), shards: [record.shard] });
     }
     const fields = { ...(await keyDefaults(sql, given)), ...given };

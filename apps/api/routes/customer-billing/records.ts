@@ -27,10 +27,11 @@ import {
 } from '../../resources/billings/billings.ts';
 import { grantErrors } from '../../resources/grants/grants.ts';
 import { jsonValue } from '../../resources/keys/keys.ts';
+import { settingNames } from '../../resources/plans/give.ts';
 import { changePlan, startPlan } from '../../resources/plans/change.ts';
 import { matching, set } from '../../resources/rows.ts';
 
-const planErrors = ['plan_not_found', 'grant_schedule_limit_reached', ...grantErrors] as const;
+export const planErrors = ['plan_not_found', 'grant_schedule_limit_reached', ...grantErrors] as const;
 
 export const createBilling = route('post', '/api/v1/customer-billing', {
   summary: "Create the billing record of a workspace's external meter",
@@ -75,7 +76,7 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
     if (!made) throw new ApiError('billing_exists');
     let row = made;
     if (body.planId !== undefined) {
-      await startPlan({ sql, redis, maker: { ...makerOf(caller), requestId } }, made, body.planId);
+      await startPlan({ sql, redis, changed, maker: { ...makerOf(caller), requestId } }, made, body.planId);
       row = await assign(sql, made.id, body);
     }
     changed('billing', row.id, { after: billingSettings(row), shards: [row.shard] });
@@ -189,6 +190,10 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
     checkLimits('limits', body.limits);
     const { planId, when = 'now', planVersion } = body;
     if (planVersion && planId === undefined) throw invalidField('/planVersion', 'must be given with planId');
+    // The plan would take its place at that end, unnoticed.
+    const early = when === 'now' ? undefined : settingNames.find((name) => body[name] !== undefined);
+    if (early)
+      throw invalidField(`/${early}`, 'cannot be given with when: atPeriodEnd; set it once the plan has changed');
     const changing = { sql, redis, changed, maker: { ...makerOf(caller), requestId } };
     const amounts =
       planId === undefined

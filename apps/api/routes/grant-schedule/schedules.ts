@@ -47,7 +47,7 @@ export const createGrantSchedule = route('post', '/api/v1/customer-billing/{bid}
     const rollMaxMicros = body.rollover ? creditsIn('rollover/maxCredits', body.rollover.maxCredits) : null;
     const schedule = { ...body, amountMicros, rollMaxMicros };
     const { teamId, tokenId } = caller;
-    const row = await addSchedule(sql, record, schedule, { teamId, tokenId, requestId }, account.balance.atMs);
+    const { row } = await addSchedule(sql, record, schedule, { teamId, tokenId, requestId }, account.balance.atMs);
     changed('billing', record.id, { shards: [record.shard] });
     const made = presentSchedule(row);
     changed('grant_schedule', row.id, { after: made });

@@ -155,6 +155,22 @@ test('its own plan takes back what waits, and gives no later version unless that
   await refused(40001, ask('patch', records.path(id), { planVersion: 'latest' }));
 });
 
+test('what a record can have no more of is left out of its new plan, and the audit log says so', async () => {
+  const [small, rich] = [await planOf('1'), await planOf('100', { grants: [{ credits: '50' }] })];
+  const { id } = await customer(small, { totalCredits: '8999999990' });
+  await refused(40001, ask('patch', records.path(id), { planId: rich, when: 'atPeriodEnd', spendCap: '70' }));
+  await change(records.path(id), { planId: rich, when: 'atPeriodEnd' });
+  await pass(id);
+  assert.equal([(await records.billing(id)).planId, await standing(id)], [rich, ['ACTIVE 8999999990']]);
+  const told = async (resourceId: string) =>
+    (await read(`/api/v1/audit-log?resourceId=${resourceId}`)).filter(({ after }: Line) => after?.notGranted).length;
+  const [schedule] = await read(`${records.path(id)}/grant-schedules`);
+  assert.equal([await told(id), await told(schedule.id)], [1, 3]);
+  const voided = (await records.grants(id)).find(({ state }) => state === 'VOIDED')!;
+  const [line] = await read(`/api/v1/audit-log?resourceId=${voided.id}`);
+  assert.equal([line.operation, line.before.voidedAt, line.after.reason], ['plan', undefined, 'the plan was changed']);
+});
+
 test('what is granted in the step that voids grants to come is in no class of theirs', async () => {
   const anchored = { anchorAt: Date.now() - DAY / 2 };
   const [first, second] = [
@@ -229,6 +245,8 @@ test('after any plan changes, what stands is what the plan says and what was giv
   }
   await proven(id);
 });
+
+type Line = { after?: { notGranted?: object } };
 
 /** A record with a plan, and a key that draws on it. */
 async function customer(planId: string, more: object = {}): Promise<{ id: string; key: string }> {

@@ -130,6 +130,22 @@ test('one call makes a customer: the key, and its record with the plan; what the
   );
 });
 
+test('a scope that was deleted is given to no key, nor is another one of its name; its plan can be changed', async () => {
+  const SCOPE = `/api/v1/workspace/${workspaceId}/scope`;
+  const [gone, kept] = await Promise.all(
+    ['gone', 'kept'].map((representation) => make(SCOPE, { name: representation, representation })),
+  );
+  const scopes = ['gone', 'kept'].map((representation) => ({ representation, read: true }));
+  const plan = await make(PLAN, { name: 'scopes', keys: { scopes } });
+  assert.equal(columns(plan.keys.scopes, 'representation').flat(), ['gone', 'kept']);
+  await remove(`${SCOPE}/${gone.id}`);
+  await make(SCOPE, { name: 'another', representation: 'gone' });
+  await change(`${SCOPE}/${kept.id}`, { representation: 'renamed' });
+  assert.is((await change(`${PLAN}/${plan.id}`, { spendCap: '5' })).version, 2);
+  const key = await make('/api/v1/api-key', { name: 'k', workspaceId, externalMeterId: randomUUID(), planId: plan.id });
+  assert.equal(columns(key.scopes, 'representation').flat(), ['renamed']);
+});
+
 test('a workspace has at most 100 plans', async () => {
   const other = await makeRecords(world);
   const path = `/api/v1/workspace/${other.workspaceId}/plan`;

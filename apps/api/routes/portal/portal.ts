@@ -103,29 +103,39 @@ export const rotatePortalKey = route('post', '/api/v1/portal/key/{akid}/rotate',
   },
 });
 
+const NOT_SHOWN = {
+  limits: null,
+  alerts: null,
+  externalIds: null,
+  planId: null,
+  planVersion: null,
+  nextPlanId: null,
+  nextPlanAt: null,
+};
+
 export const getPortalBilling = route('get', '/api/v1/portal/billing', {
   summary: "Get the balance of the link token's billing record",
-  description: "It shows while all keys of the record are the customer's. Limits and alerts are left out.",
+  description: "It shows while all keys of the record are the customer's. Limits, alerts and plans are left out.",
   portal: 'session',
   response: object({ billing }),
   errors: ['billing_not_found'],
 
   async handle({ sql, caller, redis }) {
     const row = await requirePortalBilling(sql, portalOf(caller));
-    return { billing: await presentBilling(redis, { ...row, limits: null, alerts: null, externalIds: null }) };
+    return { billing: await presentBilling(redis, { ...row, ...NOT_SHOWN }) };
   },
 });
 
 export const listPortalGrants = listRoute('/api/v1/portal/grants', 'grants', grant, {
   summary: "List the grants of the link token's billing record, oldest first",
-  description: "It shows while all keys of the record are the customer's. Their metadata is left out.",
+  description: "It shows while all keys of the record are the customer's. Their metadata and plans are left out.",
   portal: 'session',
   errors: ['billing_not_found', 'redis_unavailable', 'usage_unavailable'],
 
   async open({ sql, redis, books, caller }) {
     const record = await requirePortalBilling(sql, portalOf(caller));
     const reader = await grantReader({ sql, redis, books }, record);
-    return { ...reader, present: (row: GrantRow) => reader.present({ ...row, metadata: null }) };
+    return { ...reader, present: (row: GrantRow) => reader.present({ ...row, metadata: null, planId: null }) };
   },
 });
 
