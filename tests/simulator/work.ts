@@ -250,7 +250,9 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters 
       state.changes += 1;
       state.may = [...state.may, 'disabled', 'enabled'];
       const answers = await Promise.all([setEnabled(key, false), after.then(() => setEnabled(key, true))]);
-      const stored = answers.every(Boolean) && (await ask({ operationId: 'getKey', params: paramsOf(key) }));
+      // Of one that was deleted before, nobody was told that it is in force.
+      const taken = answers.every((one) => one?.body);
+      const stored = taken && (await ask({ operationId: 'getKey', params: paramsOf(key) }));
       state.changes += 1;
       if (stored && stored.body) state.may = [stateOfKey(stored.body)];
     },
