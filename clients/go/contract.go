@@ -2734,7 +2734,7 @@ type PaymentSource struct {
 
 // PaymentRule is a PaymentRule of the OpenAPI document.
 type PaymentRule struct {
-	// what tells the payment; `payment_intent.succeeded` alone, or the others: a payment intent does not say whether it pays an invoice; one of "checkout.session.completed", "invoice.paid", "payment_intent.succeeded"
+	// what tells the payment; `payment_intent.succeeded` alone in all sources of a workspace, or the others: a payment intent does not say whether it pays an invoice; one of "checkout.session.completed", "invoice.paid", "payment_intent.succeeded"
 	Event string `json:"event"`
 	// its currency, as Stripe writes it; nothing is ever converted
 	Currency string `json:"currency"`
@@ -2744,7 +2744,7 @@ type PaymentRule struct {
 	Price string `json:"price,omitempty"`
 	// credits for each of that price: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits,omitempty"`
-	// so many days after the grant is made its credits end, at midnight UTC; default never
+	// so many days after the grant is made its credits end, on the next Monday or, beyond 366 days, the next first of a month, 00:00 UTC; default never
 	ExpiresAfterDays int64 `json:"expiresAfterDays,omitempty"`
 	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
 	Priority *int64 `json:"priority,omitempty"`
@@ -2816,7 +2816,7 @@ type Payment struct {
 	ObjectID string `json:"objectId"`
 	// what told it; one of "checkout.session.completed", "invoice.paid", "payment_intent.succeeded"
 	Event string `json:"event"`
-	// GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up; one of "GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID"
+	// GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up; REFUND_WAITS: 200 grants of the record ended within a day, apply its refund later; one of "GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID", "REFUND_WAITS"
 	State string `json:"state"`
 	// what was paid, in minor units of the currency
 	Amount int64 `json:"amount"`
@@ -2848,7 +2848,7 @@ type ListPaymentsQuery struct {
 	Limit int64 `json:"limit,omitempty"`
 	// `nextCursor` of the previous answer
 	Cursor string `json:"cursor,omitempty"`
-	// only payments in this state; one of "GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID"
+	// only payments in this state; one of "GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID", "REFUND_WAITS"
 	State string `json:"state,omitempty"`
 }
 

@@ -643,6 +643,7 @@ export interface Contract {
         | 'RULES_DIFFER'
         | 'TOO_MANY_CREDITS'
         | 'TOP_UP_PAID'
+        | 'REFUND_WAITS'
         | undefined;
     };
     output: ListPaymentsResult;
@@ -2447,7 +2448,7 @@ export type CreatePaymentSourceRequest = {
 };
 
 export type PaymentRule = {
-  /** what tells the payment; `payment_intent.succeeded` alone, or the others: a payment intent does not say whether it pays an invoice */
+  /** what tells the payment; `payment_intent.succeeded` alone in all sources of a workspace, or the others: a payment intent does not say whether it pays an invoice */
   event: 'checkout.session.completed' | 'invoice.paid' | 'payment_intent.succeeded';
   /** its currency, as Stripe writes it; nothing is ever converted */ currency: string;
   /** credits for each minor unit that was paid, taxes included: of a cent, or of a yen: decimal text, at most six decimals, at most 9000000000 */
@@ -2456,7 +2457,7 @@ export type PaymentRule = {
   price?: string | undefined;
   /** credits for each of that price: decimal text, at most six decimals, at most 9000000000 */
   credits?: string | undefined;
-  /** so many days after the grant is made its credits end, at midnight UTC; default never */
+  /** so many days after the grant is made its credits end, on the next Monday or, beyond 366 days, the next first of a month, 00:00 UTC; default never */
   expiresAfterDays?: number | undefined;
   /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority?: number | undefined;
@@ -2509,7 +2510,7 @@ export type Payment = {
   /** id of the payment */ id: string;
   /** id of what was paid: a payment intent, an invoice or a session */ objectId: string;
   /** what told it */ event: 'checkout.session.completed' | 'invoice.paid' | 'payment_intent.succeeded';
-  /** GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up */
+  /** GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up; REFUND_WAITS: 200 grants of the record ended within a day, apply its refund later */
   state:
     | 'GRANTED'
     | 'REFUNDED'
@@ -2519,7 +2520,8 @@ export type Payment = {
     | 'NO_RULE'
     | 'RULES_DIFFER'
     | 'TOO_MANY_CREDITS'
-    | 'TOP_UP_PAID';
+    | 'TOP_UP_PAID'
+    | 'REFUND_WAITS';
   /** what was paid, in minor units of the currency */ amount: number;
   /** its currency */ currency: string;
   /** what of it was given back */ refunded: number;

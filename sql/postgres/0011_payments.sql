@@ -56,7 +56,7 @@ create table payments (
   unique (workspace_id, object_id)
 );
 create index on payments (source_id, id);
-create index payments_to_look_at on payments (source_id, state, id) where grant_id is null;
+create index payments_by_state on payments (source_id, state, id);
 create index payments_of_top_ups on payments (workspace_id, top_up_id) where top_up_id is not null;
 
 -- Names of payments: an invoice and the payment intent that paid it are one, under the first of their names that was told.

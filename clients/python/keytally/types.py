@@ -2257,7 +2257,7 @@ class MeterProofResult(TypedDict):
 
 class PaymentRule(TypedDict):
     event: Literal["checkout.session.completed", "invoice.paid", "payment_intent.succeeded"]
-    """What tells the payment; `payment_intent.succeeded` alone, or the others: a payment intent does not say whether it pays an invoice"""
+    """What tells the payment; `payment_intent.succeeded` alone in all sources of a workspace, or the others: a payment intent does not say whether it pays an invoice"""
     currency: str
     """Its currency, as Stripe writes it; nothing is ever converted"""
     creditsPerUnit: NotRequired[str]
@@ -2267,7 +2267,7 @@ class PaymentRule(TypedDict):
     credits: NotRequired[str]
     """Credits for each of that price: decimal text, at most six decimals, at most 9000000000"""
     expiresAfterDays: NotRequired[int]
-    """So many days after the grant is made its credits end, at midnight UTC; default never"""
+    """So many days after the grant is made its credits end, on the next Monday or, beyond 366 days, the next first of a month, 00:00 UTC; default never"""
     priority: NotRequired[int]
     """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
     name: NotRequired[str]
@@ -2341,7 +2341,7 @@ class UpdatePaymentSourceInput(PaymentSourcePath):
     """The secret of before ends at once: it leaked"""
 
 class ListPaymentsInput(PaymentSourcePath, Page):
-    state: NotRequired[Literal["GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID"]]
+    state: NotRequired[Literal["GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID", "REFUND_WAITS"]]
     """Only payments in this state"""
 
 class Payment(TypedDict):
@@ -2351,8 +2351,8 @@ class Payment(TypedDict):
     """Id of what was paid: a payment intent, an invoice or a session"""
     event: Literal["checkout.session.completed", "invoice.paid", "payment_intent.succeeded"]
     """What told it"""
-    state: Literal["GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID"]
-    """GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up"""
+    state: Literal["GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID", "REFUND_WAITS"]
+    """GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up; REFUND_WAITS: 200 grants of the record ended within a day, apply its refund later"""
     amount: int
     """What was paid, in minor units of the currency"""
     currency: str

@@ -96,8 +96,13 @@ export function usageOfPortal({ workspaceId }: Portal): AllowedWorkspace {
 }
 
 /** The condition under which a token may see a row that is not deleted: one that is limited to workspaces sees those of its workspaces. */
-export function withinSight(sql: Query, { teamId, workspaceIds }: Caller) {
-  const ofTeam = sql`team_id = ${teamId} and deleted_at is null`;
+export function withinSight(sql: Query, caller: Caller) {
+  return sql`${everWithinSight(sql, caller)} and deleted_at is null`;
+}
+
+/** The same of a row that may be deleted. */
+export function everWithinSight(sql: Query, { teamId, workspaceIds }: Caller) {
+  const ofTeam = sql`team_id = ${teamId}`;
   return workspaceIds === undefined ? ofTeam : sql`${ofTeam} and workspace_id = any(${[...workspaceIds]})`;
 }
 

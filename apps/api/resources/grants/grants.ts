@@ -78,10 +78,14 @@ function neverBegan({ state, forgotten }: RecordAccount, { voidedAt, hasBegun, v
 }
 
 /** Throws where so many grants of a record ended within a day that no more may: its account keeps them. */
-export function requireFewEnded({ balance, state }: RecordAccount): void {
+export function requireFewEnded(account: RecordAccount): void {
+  if (hasManyEnded(account)) throw new ApiError('grant_ended_limit_reached');
+}
+
+/** Whether so many grants of a record ended within a day that no more may. */
+export function hasManyEnded({ balance, state }: RecordAccount): boolean {
   const since = balance.atMs - DAY_MS;
-  if (state.ended.filter(({ atMs }) => atMs > since).length >= MOST_ENDED)
-    throw new ApiError('grant_ended_limit_reached');
+  return state.ended.filter(({ atMs }) => atMs > since).length >= MOST_ENDED;
 }
 
 const MOST_ENDED = 200;

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { noteReplenished } from '../../../../shared/books/credit-states.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { count, credits, id, named, object, plainText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { NEVER } from '../../../../shared/stores/account-settings.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { formatCredits, MAX_MICROS, parseCredits } from '../../../../shared/values/credits.ts';
@@ -10,7 +11,7 @@ import { DAY_MS } from '../../../../shared/values/periods.ts';
 import { accountOf } from '../../sync/accounts.ts';
 import { billings, refuseDeletedWorkspace, type BillingRow } from '../billings/billings.ts';
 import { addGrant, countBegun } from '../grants/classes.ts';
-import { endOf, grantSettings, requireFewEnded, requireGrant } from '../grants/grants.ts';
+import { endOf, grantSettings, hasManyEnded, requireGrant } from '../grants/grants.ts';
 import { readHeard } from '../grants/heard.ts';
 import { partGrant, voidGrant } from '../grants/voids.ts';
 import { jsonValue } from '../keys/keys.ts';
@@ -30,6 +31,7 @@ export const paymentStates = [
   'RULES_DIFFER',
   'TOO_MANY_CREDITS',
   'TOP_UP_PAID',
+  'REFUND_WAITS',
 ] as const;
 type State = (typeof paymentStates)[number];
 
@@ -43,7 +45,7 @@ export const payment = named(
     state: Type.Enum([...paymentStates], {
       type: 'string',
       description:
-        'GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up',
+        'GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up; REFUND_WAITS: 200 grants of the record ended within a day, apply its refund later',
     }),
     amount: count('what was paid, in minor units of the currency', 5_000),
     currency: plainText(3, 'its currency', 'usd'),
@@ -95,6 +97,8 @@ export type Settling = {
  */
 export async function lockPayments(sql: Query, workspaceId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`payments of ${workspaceId}`}, 0))`;
+  // What was paid is granted, and what was refunded is taken back, whatever quota the team has.
+  await sql`select set_config('keytally.quotas', '', true)`;
 }
 
 /** Notes what an event says; gives the payment that it concerns as it then is, where that was told. */
@@ -117,25 +121,30 @@ export async function notePayment(
   return row && settlePayment(settling, row, isNew);
 }
 
-/** By which of its names a payment is known; from now on all of them lead to it. */
-async function objectOf({ sql, source, maker }: Settling, names: string[]): Promise<string> {
+/** By which of its names a payment is known; from now on all of them lead to it. Where two were told that are one, the one granted first stays. */
+async function objectOf(settling: Settling, names: string[]): Promise<string> {
+  const { sql, source, maker } = settling;
   const { workspaceId } = source;
   const known = await sql<{ objectId: string }[]>`
     select n.object_id from payment_names n left join payments p on p.workspace_id = n.workspace_id and p.object_id = n.object_id
     where n.workspace_id = ${workspaceId} and n.name = any(${names})
-    group by n.object_id order by count(p.id) desc, n.object_id`;
+    group by n.object_id order by bool_or(p.grant_id is not null) desc, min(p.id), n.object_id`;
   const objectId = known[0]?.objectId ?? names[0]!;
+  const others = known.slice(1).map((one) => one.objectId);
   await sql`
     update payment_names set object_id = ${objectId}
-    where workspace_id = ${workspaceId} and object_id = any(${known.slice(1).map((one) => one.objectId)})`;
+    where workspace_id = ${workspaceId} and object_id = any(${others})`;
   await sql`
     insert into payment_names (workspace_id, name, team_id, object_id)
     select ${workspaceId}, name, ${maker.teamId}, ${objectId} from unnest(${names}::text[]) as name
     on conflict do nothing`;
+  const told = await sql<PaymentRow[]>`
+    select ${payments.columns(sql)} from payments where workspace_id = ${workspaceId} and object_id = any(${others}) order by id`;
+  for (const row of told) await settlePayment(settling, row);
   return objectId;
 }
 
-/** Gives whether it is new. What was not granted goes over to the source that tells it again: the one before may be deleted. */
+/** Gives whether it is new. What was not granted is as the source that tells it again says: the one before may be deleted. */
 async function insertPayment({ sql, source, maker }: Settling, objectId: string, paid: Paid): Promise<boolean> {
   const { event, amount, currency, customer, externalMeterId, topUpId, prices, paidAt } = paid;
   const [row] = await sql<{ isNew: boolean }[]>`
@@ -143,7 +152,11 @@ async function insertPayment({ sql, source, maker }: Settling, objectId: string,
                                    external_meter_id, top_up_id, prices, paid_at)
     values (${newId('pay')}, ${maker.teamId}, ${source.workspaceId}, ${source.id}, ${objectId}, ${event}, 'NO_RULE', ${amount},
             ${currency}, ${customer ?? null}, ${externalMeterId ?? null}, ${topUpId ?? null}, ${jsonValue(sql, prices ?? null)}, ${paidAt})
-    on conflict (workspace_id, object_id) do update set source_id = excluded.source_id where known.grant_id is null
+    on conflict (workspace_id, object_id) do update
+    set source_id = excluded.source_id, event = excluded.event, amount = excluded.amount, currency = excluded.currency,
+        customer = excluded.customer, external_meter_id = excluded.external_meter_id, top_up_id = excluded.top_up_id,
+        prices = excluded.prices, paid_at = excluded.paid_at
+    where known.grant_id is null
     returning xmax = 0 as is_new`;
   return row?.isNew === true;
 }
@@ -151,10 +164,10 @@ async function insertPayment({ sql, source, maker }: Settling, objectId: string,
 /** Does what is still to do for a payment: grants its credits, or takes back what was refunded of them. Gives it as it is then. */
 export async function settlePayment(settling: Settling, row: PaymentRow, isNew = false): Promise<PaymentRow> {
   const { sql, source, changed } = settling;
-  // Whichever of its names a refund was told by.
+  // Whichever of its names a refund was told by. Without names it turned out to be another payment, and is as if given back.
   const [{ refunded }] = await sql<[{ refunded: number }]>`
-    select least(coalesce(sum(r.refunded), 0), ${row.amount})::bigint as refunded from payment_names n
-    join payment_refunds r on r.workspace_id = n.workspace_id and r.name = n.name
+    select case when count(n.name) = 0 then ${row.amount} else least(coalesce(sum(r.refunded), 0), ${row.amount}) end::bigint as refunded
+    from payment_names n left join payment_refunds r on r.workspace_id = n.workspace_id and r.name = n.name
     where n.workspace_id = ${source.workspaceId} and n.object_id = ${row.objectId}`;
   const now = { ...row, refunded };
   const done = row.grantId === null ? await grantPayment(settling, now) : await voidRefunded(settling, now);
@@ -257,9 +270,8 @@ async function grant(
   await refuseDeletedWorkspace(sql, record);
   const { balance } = accountOf(record, await readHeard(redis, record));
   const { name, priority = 50, expiresAfterDays } = rule;
-  // Those of one day end together: a record has few kinds of grants.
-  const expiresAt =
-    expiresAfterDays === undefined ? null : (Math.floor(balance.atMs / DAY_MS) + 1 + expiresAfterDays) * DAY_MS;
+  const expiresAt = expiresAfterDays === undefined ? null : endAfter(balance.atMs, expiresAfterDays);
+  if (await hasManyEnds(sql, billingId, { priority, expiresAt, atMs: balance.atMs })) return undefined;
   const made = {
     id: newId('grant'),
     amountMicros: micros,
@@ -281,6 +293,30 @@ async function grant(
   return made.id;
 }
 
+/** The end of credits for so many days: a Monday, or the first of a month after more than 366, so that a record has few ends. */
+export function endAfter(atMs: number, days: number): number {
+  const day = Math.floor(atMs / DAY_MS) + 1 + days;
+  if (days <= 366) return (Math.ceil((day - MONDAY) / 7) * 7 + MONDAY) * DAY_MS;
+  const last = new Date((day - 1) * DAY_MS);
+  return Date.UTC(last.getUTCFullYear(), last.getUTCMonth() + 1);
+}
+
+// Of 1970, the first.
+const MONDAY = 4;
+
+type End = { priority: number; expiresAt: number | null; atMs: number };
+
+/** Whether a locked record has so many ends and priorities, besides one, that settings for Redis would leave some out. */
+async function hasManyEnds(sql: Query, billingId: string, { priority, expiresAt, atMs }: End): Promise<boolean> {
+  const [{ others }] = await sql<[{ others: number }]>`
+    select count(*)::int as others from grant_classes
+    where billing_id = ${billingId} and coalesce(rolls_until, ends_at, ${NEVER}) > ${atMs - 35 * DAY_MS}
+      and (priority, ends_at) is distinct from (${priority}::int, ${expiresAt}::bigint)`;
+  return others >= MOST_ENDS;
+}
+
+const MOST_ENDS = 70;
+
 /** Voids what is left of a payment's grant, as far as the share of its refunds is not yet. */
 async function voidRefunded({ sql, redis, changed, maker }: Settling, row: PaymentRow): Promise<Change> {
   const voidedMicros = refundedShare(row.creditsMicros!, row.refunded, row.amount);
@@ -292,8 +328,8 @@ async function voidRefunded({ sql, redis, changed, maker }: Settling, row: Payme
   await countBegun(sql, record, atMs);
   const before = await requireGrant(sql, record, row.grantId!);
   // Somebody voided it, or it has ended: nothing is left of it.
-  if (before.voidedAt !== null || endOf(before) <= atMs) return { voidedMicros };
-  requireFewEnded(account);
+  if (before.voidedAt !== null || endOf(before) <= atMs) return { state: 'GRANTED', voidedMicros };
+  if (hasManyEnded(account)) return { state: 'REFUND_WAITS' };
   const partId = micros < before.amountMicros ? await partGrant(sql, before.id, micros) : before.id;
   const part = await requireGrant(sql, record, partId);
   const adjustmentId = await voidGrant(
@@ -306,5 +342,5 @@ async function voidRefunded({ sql, redis, changed, maker }: Settling, row: Payme
   changed('adjustment', adjustmentId, { shards: [record.shard] });
   const after = await requireGrant(sql, record, partId);
   changed('grant', partId, { before: grantSettings(record.id, part), after: grantSettings(record.id, after) });
-  return { voidedMicros };
+  return { state: 'GRANTED', voidedMicros };
 }

@@ -21,7 +21,7 @@ const rule = named(
   object({
     event: Type.Enum([...paymentEvents], {
       description:
-        'what tells the payment; `payment_intent.succeeded` alone, or the others: a payment intent does not say whether it pays an invoice',
+        'what tells the payment; `payment_intent.succeeded` alone in all sources of a workspace, or the others: a payment intent does not say whether it pays an invoice',
     }),
     currency: Type.String({
       pattern: '^[a-z]{3}$',
@@ -43,7 +43,8 @@ const rule = named(
       Type.Integer({
         minimum: 1,
         maximum: 3_660,
-        description: 'so many days after the grant is made its credits end, at midnight UTC; default never',
+        description:
+          'so many days after the grant is made its credits end, on the next Monday or, beyond 366 days, the next first of a month, 00:00 UTC; default never',
         examples: [365],
       }),
     ),
@@ -110,7 +111,8 @@ export function sourcesFromPostgres(sql: Sql, sealer: Sealer, clock: Clock) {
     if (!row) throw new ApiError('payment_source_not_found');
     const sealed = [row.secretSealed, row.previousSealed].filter((one) => one !== null);
     const secrets = sealed.map((one) => sealer.unseal(one, webhookSecretPlace(row.id)));
-    if (!isSignedByStripe(given, await read(), secrets)) throw new ApiError('payment_signature_wrong');
+    if (secrets.length === 0 || !isSignedByStripe(given, await read(), secrets))
+      throw new ApiError('payment_signature_wrong');
     return {
       tokenId: row.tokenId,
       teamId: row.teamId,

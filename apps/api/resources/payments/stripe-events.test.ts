@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { isSignedByStripe, readStripeSignature } from '../../../../shared/values/stripe-signature.ts';
-import { creditsOf, refundedShare } from './payments.ts';
+import { creditsOf, endAfter, refundedShare } from './payments.ts';
 import type { PaymentRule } from './sources.ts';
 import { readStripeEvent } from './stripe-events.ts';
 
@@ -14,7 +14,12 @@ const NOW = NOW_MS / 1_000;
 
 const read = (type: string, object: object, field: string | null = null) =>
   readStripeEvent({ type, created: NOW, data: { object } }, field);
-const line = (price: string, more: object = {}) => ({ pricing: { price_details: { price } }, quantity: 1, ...more });
+const line = (price: string, more: object = {}) => ({
+  pricing: { price_details: { price } },
+  quantity: 1,
+  amount: 900,
+  ...more,
+});
 const SESSION = { id: 'cs_1', payment_status: 'paid', amount_total: 500, currency: 'usd', payment_intent: 'pi_1' };
 const INVOICE = { id: 'in_1', amount_paid: 900, currency: 'eur', customer: 'cus_1', lines: { data: [line('a')] } };
 const INTENT = { id: 'pi_1', amount_received: 500, currency: 'jpy' };
@@ -43,13 +48,15 @@ test('each event of a payment says which it is of, how much was paid and by whom
   assert.equal(invoice(), [['in_1'], ...byInvoice, { a: 1 }]);
   assert.equal(said('invoice.payment_succeeded', INVOICE), [['in_1'], ...byInvoice, { a: 1 }]);
   assert.equal(invoice({ payment_intent: 'pi_1' }), [['in_1', 'pi_1'], ...byInvoice, { a: 1 }]);
-  const data = [line('a', { quantity: 2 }), line('a'), { price: { id: 'b' } }, { quantity: 5 }];
+  const data = [line('a', { quantity: 2 }), line('a'), { price: { id: 'b' }, amount: 1 }, { quantity: 5 }];
   assert.equal(invoice({ lines: { data } }), [['in_1'], ...byInvoice, { a: 3, b: 1 }]);
   const parts = [
     line('a', { proration: true }),
     line('a', { parent: { subscription_item_details: { proration: true } } }),
   ];
   assert.equal(invoice({ lines: { data: parts } }), [['in_1'], ...byInvoice, {}]);
+  const free = [null, line('a', { amount: 0 }), line('a', { amount: -1 }), line('a', { amount: undefined })];
+  assert.equal(invoice({ lines: { data: free } }), [['in_1'], ...byInvoice, {}]);
   assert.equal(invoice({ lines: { data, has_more: true } }), [['in_1'], ...byInvoice, undefined]);
   const details = { subscription_details: { metadata: { meter: 'm' } } };
   for (const one of [details, { parent: details }])
@@ -70,7 +77,8 @@ test('each event of a payment says which it is of, how much was paid and by whom
   assert.equal(session({ id: 'cs 1', payment_intent: 7 }), 'it has no id');
   assert.equal(said('charge.refunded', { ...CHARGE, amount_refunded: '200' }), 'it is no charge');
   assert.equal(said('payment_intent.payment_failed', INTENT), 'such events say nothing of payments');
-  assert.is(readStripeEvent({ type: 'invoice.paid' }, null).is, 'nothing');
+  for (const created of [undefined, 1e12])
+    assert.is(readStripeEvent({ type: 'invoice.paid', created, data: { object: INVOICE } }, null).is, 'nothing');
 });
 
 test('rules make exact credits of prices or of an amount, in their own currency alone', () => {
@@ -115,6 +123,22 @@ test('rules make exact credits of prices or of an amount, in their own currency 
   assert.equal(
     [refundedShare(10_000_000, 1, 3), refundedShare(9e15, 999_999_999, 1_000_000_000), refundedShare(5, 3, 3)],
     [3_333_333, 8_999_999_991_000_000, 5],
+  );
+});
+
+test('credits of payments end on a Monday, and those for more than 366 days on the first of a month', () => {
+  const ends = (at: string, days: number) => new Date(endAfter(Date.parse(at), days)).toISOString().slice(0, 10);
+  const monday = '2026-11-30T00:00:00Z';
+  assert.equal(
+    [
+      ends(monday, 6),
+      ends(monday, 7),
+      ends('2026-12-06T23:59:59.999Z', 7),
+      ends(monday, 366),
+      ends(monday, 367),
+      ends(monday, 396),
+    ],
+    ['2026-12-07', '2026-12-14', '2026-12-14', '2027-12-06', '2028-01-01', '2028-01-01'],
   );
 });
 

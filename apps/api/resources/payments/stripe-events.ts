@@ -24,13 +24,16 @@ export type PaymentNews =
 
 type Json = Record<string, unknown>;
 
+const YEAR_10000 = Date.UTC(10_000, 0) / 1_000;
+
 /** Reads an event of Stripe, of any version of its API since 2020. */
 export function readStripeEvent(event: Json, metadataField: string | null): PaymentNews {
   const object = part(part(event, 'data'), 'object');
   const { invoice, payment_intent: intent } = object;
   const at = event['created'];
   const base = {
-    paidAt: new Date(isCount(at) ? at * 1_000 : NaN),
+    // Postgres and ISO 8601 end with the year 9999.
+    paidAt: new Date(isCount(at) && at < YEAR_10000 ? at * 1_000 : NaN),
     customer: shortText(part(object, 'customer')['id'] ?? object['customer']),
   };
   if (Number.isNaN(base.paidAt.getTime())) return nothing('it does not say when it was made');
@@ -101,16 +104,19 @@ export function readStripeEvent(event: Json, metadataField: string | null): Paym
   }
 }
 
-/** How many of each price an invoice has; null where not all of its lines are there. A part of a period is no whole of its price. */
+/**
+ * How many of each price an invoice has; null where not all of its lines are there. A part of a period is no whole of its price,
+ * and what costs nothing is not paid.
+ */
 function pricesOf({ data, has_more: hasMore }: Json): Record<string, number> | null {
   if (!Array.isArray(data) || hasMore === true) return null;
   const prices = new Map<string, number>();
-  for (const line of data as Json[]) {
+  for (const line of data.map((one) => part({ one }, 'one'))) {
     const isPart =
       line['proration'] === true || part(part(line, 'parent'), 'subscription_item_details')['proration'] === true;
     const price = idOf(part(part(line, 'pricing'), 'price_details')['price']) ?? idOf(line['price']);
     const quantity = line['quantity'] ?? 1;
-    if (isPart || price === undefined) continue;
+    if (isPart || price === undefined || !(Number(line['amount']) > 0)) continue;
     if (!isCount(quantity)) return null;
     prices.set(price, (prices.get(price) ?? 0) + quantity);
   }

@@ -63,7 +63,7 @@ test('a payment becomes a grant once, however often and by how many at once it i
     [grantId, '10', 10, 'bought', { paymentId, objectId: intent.id }],
   ]);
   const days = (grant!.expiresAt - grant!.beginsAt) / 86_400_000;
-  assert.ok(days > 30 && days <= 31 && grant!.expiresAt % 86_400_000 === 0);
+  assert.ok(days > 30 && days <= 38 && new Date(grant!.expiresAt).getUTCDay() === 1);
   await by.remove(`${PATH}/${source.id}`);
   await refused(40480, pay(source, intent));
   const again = await newSource();
@@ -99,12 +99,22 @@ test('a new secret leaves the one before, unless that is to end', async () => {
         [SECRET, 'whsec_second', 'whsec_third'].map((secret) => send(source, 'charge.failed', {}, { secret })),
       ),
     );
+  const versions = async () =>
+    columns(
+      await world.sql`select version, sealed_under from payment_sources where id = ${source.id}`,
+      'version',
+      'sealedUnder',
+    );
   const { hasSecret, previousSecretUntil } = await by.change(path, { secret: 'whsec_second' });
   assert.ok(hasSecret && Date.parse(previousSecretUntil) > Date.now());
   assert.equal(await tried(), [200, 200, 40070]);
   await world.sql`update payment_sources set previous_until = now() where id = ${source.id}`;
   assert.equal(await tried(), [200, 40070, 40070]);
+  await world.sql`update payment_sources set sealed_under = 'an earlier key' where id = ${source.id}`;
+  const same = await by.change(path, { secret: 'whsec_second' });
+  assert.equal([same.previousSecretUntil, await versions()], [undefined, [[2, 'an earlier key']]]);
   await by.change(path, { secret: 'whsec_third', endPrevious: true });
+  assert.is((await versions())[0]![0], 3);
   assert.equal(await tried(), [200, 40070, 40070]);
   const log = JSON.stringify(await world.sql`select * from audit_log where resource_id = ${source.id}`);
   assert.not.match(log, /whsec/);
@@ -114,18 +124,20 @@ test('a refund voids what is left of its payment, up to its share and no more, o
   const { id, meter, key } = await records.record();
   const source = await newSource();
   const intent = newIntent(meter);
-  const { grantId } = (await settled(pay(source, intent))).payment;
   await records.granted(id, { credits: '5', priority: 90 });
+  await world.sql`insert into team_quotas (team_id, limits) values (${world.team.id}, '{"stored_bytes": 1}')`;
+  const { grantId } = (await settled(pay(source, intent))).payment;
   await records.spend(key, '2');
   for (const amount of [300, 300, 100]) await settled(refund(source, intent, amount));
-  assert.equal(await records.numbers(id), ['ACTIVE 2 0 5', 'ACTIVE 0 0 5', 'VOIDED 0 3 0']);
+  assert.equal(await records.numbers(id), ['ACTIVE 0 0 5', 'ACTIVE 2 0 5', 'VOIDED 0 3 0']);
   await settled(refund(source, intent, 500));
-  assert.equal((await records.numbers(id))[0], 'ACTIVE 2 0 3');
+  assert.equal((await records.numbers(id))[1], 'ACTIVE 2 0 3');
   assert.is((await records.get(`${records.path(id)}/grant/${grantId}`)).grant.credits, '5');
   const { payment } = await settled(refund(source, intent, 1_000));
   assert.equal([payment.refunded, payment.voidedCredits], [1_000, '10']);
   assert.equal((await records.amounts(id)).slice(0, 3), ['15', '2', '5']);
   assert.is((await records.proof(id)).status, 'EXACT');
+  await world.sql`delete from team_quotas where team_id = ${world.team.id}`;
 });
 
 test('what can not be granted is listed with its reason, and applied once that is put right', async () => {
@@ -137,6 +149,7 @@ test('what can not be granted is listed with its reason, and applied once that i
   assert.is(await listed(newIntent(meter, { currency: 'eur' })), 'OTHER_CURRENCY');
   assert.is(await listed(newIntent(meter, { amount_received: Number.MAX_SAFE_INTEGER })), 'TOO_MANY_CREDITS');
   for (const amount of [250, 100]) await settled(refund(source, intent, amount));
+  await by.remove(`${PATH}/${source.id}`);
   const path = `${PATH}/${source.id}`;
   const [waiting] = await by.read(`${path}/payments?state=CUSTOMER_UNKNOWN`);
   await by.make('/api/v1/customer-billing', { workspaceId, externalMeterId: meter });
@@ -180,7 +193,9 @@ test('a crossing is paid once, for its record, until its payment was given back 
 });
 
 test('a payment of an invoice and the refund of its payment intent meet by what links them, whichever comes first', async () => {
-  const source = await newSource({ rules: [{ ...RULE, event: 'invoice.paid' }] });
+  const ofInvoices = await makeRecords(world);
+  const byInvoice = [{ ...RULE, event: 'invoice.paid' }];
+  let source = await newSource({ workspaceId: ofInvoices.workspaceId, rules: byInvoice });
   const events = (meter: string, n: string) =>
     [
       ['invoice.paid', { id: `in_${n}`, amount_paid: 1_000, currency: 'usd', customer: meter }],
@@ -195,11 +210,29 @@ test('a payment of an invoice and the refund of its payment intent meet by what 
     [2, 0, 1],
     [2, 1, 0],
   ]) {
-    const { id, meter } = await records.record();
+    const { id, meter } = await ofInvoices.record();
     const all = events(meter, newId('pay'));
     for (const place of order) await settled(send(source, all[place]![0], all[place]![1]));
     assert.is(await available(id), '6', order.join());
   }
+  // Told as two payments, by sources that were not there together.
+  const { id, meter } = await ofInvoices.record();
+  const all = events(meter, newId('pay'));
+  const { workspaceId } = ofInvoices;
+  await by.change(`${PATH}/${source.id}`, { rules: [RULE] });
+  await refused(40001, by.ask('post', PATH, { workspaceId, kind: 'stripe', name: 'n', rules: byInvoice }));
+  const intent = { ...newIntent(meter), id: all[1]![1].payment_intent };
+  const first = (await settled(pay(source, intent))).payment;
+  const path = `${PATH}/${source.id}`;
+  await by.remove(path);
+  source = await newSource({ workspaceId, rules: byInvoice });
+  const second = (await settled(send(source, all[0]![0], all[0]![1]))).payment;
+  assert.is(await available(id), '20');
+  for (const event of [all[2]!, all[1]!])
+    assert.is((await settled(send(source, event[0], event[1]))).payment.id, first.id);
+  const applied = await by.post(`${PATH}/${source.id}/payment/${second.id}/apply`);
+  assert.equal([applied.voidedCredits, await available(id)], ['10', '6']);
+  assert.equal(columns((await by.read(`${path}/payments`)).slice(-1), 'id', 'voidedCredits'), [[first.id, '4']]);
 });
 
 test('any order and repetition of payments and refunds gives the same credits', async () => {

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { withinSight } from '../../resources/access/access.ts';
+import { everWithinSight } from '../../resources/access/access.ts';
 import {
   lockPayments,
   notePayment,
@@ -48,7 +48,7 @@ export const hearPayment = route('post', '/api/v1/payment-source/{pid}/events', 
   // It is read, and never copied: names that others must not have do not matter.
   accepts: Type.Unsafe<Record<string, unknown>>({ type: 'object' }),
   response: heard,
-  errors: ['workspace_deleted', 'grant_ended_limit_reached'],
+  errors: ['workspace_deleted'],
 
   async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const source = await paymentSources.require(sql, params.pid, sql`deleted_at is null`);
@@ -64,12 +64,12 @@ export const hearPayment = route('post', '/api/v1/payment-source/{pid}/events', 
 
 export const listPayments = listRoute('/api/v1/payment-source/{pid}/payments', 'payments', payment, {
   summary: 'List the payments that a source told, oldest first',
-  description: 'With what each became, or why it did not.',
+  description: 'With what each became, or why it did not; also of a source that was deleted.',
   permission: 'billing:read',
   query: { state: Type.Optional({ ...payment.properties.state, description: 'only payments in this state' }) },
 
   async open({ sql, params, query, caller }) {
-    const { id: sourceId } = await paymentSources.require(sql, params.pid, withinSight(sql, caller));
+    const { id: sourceId } = await paymentSources.require(sql, params.pid, everWithinSight(sql, caller));
     const where = matching(sql, { sourceId, state: query.state });
     return { read: (after, take) => payments.page(sql, where, after, take), present: presentPayment };
   },
@@ -82,10 +82,10 @@ export const applyPayment = route('post', '/api/v1/payment-source/{pid}/payment/
   permission: 'billing:write',
   grows: true,
   response: object({ payment }),
-  errors: ['workspace_deleted', 'grant_ended_limit_reached'],
+  errors: ['workspace_deleted'],
 
   async handle({ sql, params, caller, changed, redis, requestId }) {
-    const source = await paymentSources.require(sql, params.pid, withinSight(sql, caller));
+    const source = await paymentSources.require(sql, params.pid, everWithinSight(sql, caller));
     await lockPayments(sql, source.workspaceId);
     const row = await payments.require(sql, params.payid, sql`source_id = ${source.id}`);
     const settled = await settlePayment({ sql, redis, changed, source, maker: { ...caller, requestId } }, row);

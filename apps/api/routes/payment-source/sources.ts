@@ -48,13 +48,10 @@ export const createPaymentSource = route('post', '/api/v1/payment-source', {
 
   async handle({ sql, body, caller, changed, webhooks: { sealer } }) {
     const { workspaceId, rules, destinationId, secret, ...given } = body;
-    requireRules(rules);
     await requireWorkspace(sql, caller, workspaceId, { hold: true });
-    // One at a time for each workspace, so that two at once see each other.
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`payment sources of ${workspaceId}`}, 0))`;
-    const [{ count }] = await sql<[{ count: number }]>`
-      select count(*)::int as count from payment_sources where workspace_id = ${workspaceId} and deleted_at is null`;
-    if (count >= MOST_SOURCES) throw new ApiError('payment_source_limit_reached');
+    const others = await otherRules(sql, workspaceId);
+    if (others.length >= MOST_SOURCES) throw new ApiError('payment_source_limit_reached');
+    requireRules(rules, others.flat());
     await requireDestination(sql, workspaceId, destinationId);
     const sourceId = newId('psrc');
     const row = await paymentSources.insert(sql, {
@@ -116,15 +113,21 @@ export const updatePaymentSource = route('patch', '/api/v1/payment-source/{pid}'
   async handle({ sql, params, body, caller, changed, webhooks: { sealer } }) {
     const before = await paymentSources.require(sql, params.pid, withinSight(sql, caller), { lock: true });
     const { rules, secret, endPrevious, ...given } = body;
-    if (rules) requireRules(rules);
+    if (rules) requireRules(rules, (await otherRules(sql, before.workspaceId, before.id)).flat());
     await requireDestination(sql, before.workspaceId, body.destinationId ?? undefined);
-    const sealed = secret && sealer.seal(secret, webhookSecretPlace(before.id));
+    const place = webhookSecretPlace(before.id);
+    const [{ sealed }] = await sql<[{ sealed: Buffer | null }]>`
+      select secret_sealed as sealed from payment_sources where id = ${before.id}`;
+    const current = secret && sealed ? sealer.unseal(sealed, place) : undefined;
+    const next = secret === current ? undefined : secret;
+    // Sealed again: the earlier one may be under an earlier master key.
+    const earlier = next && current && !endPrevious ? sealer.seal(current, place) : null;
+    const sealedUnder = next && sealer.keyName;
     await sql`
-      update payment_sources set ${set(sql, { ...given, rules: jsonValue(sql, rules) })}
-        ${sealed === undefined ? sql`` : sql`, previous_sealed = secret_sealed, previous_until = now() + interval '24 hours', secret_sealed = ${sealed}, sealed_under = ${sealer.keyName}`}
+      update payment_sources set ${set(sql, { ...given, rules: jsonValue(sql, rules), sealedUnder })}
+        ${next === undefined ? sql`` : sql`, secret_sealed = ${sealer.seal(next, place)}`}
+        ${next === undefined && !endPrevious ? sql`` : sql`, previous_sealed = ${earlier}, previous_until = case when ${earlier !== null}::boolean then now() + interval '24 hours' end`}
       where id = ${before.id}`;
-    if (endPrevious)
-      await sql`update payment_sources set previous_sealed = null, previous_until = null where id = ${before.id}`;
     const row = await paymentSources.require(sql, before.id, sql`true`);
     const source = paymentSources.present(row);
     changed('payment_source', row.id, { before: paymentSources.present(before), after: source });
@@ -145,17 +148,27 @@ export const deletePaymentSource = route('delete', '/api/v1/payment-source/{pid}
   },
 });
 
-/** Throws 400 for rules that say too little, or too much. */
-function requireRules(rules: readonly PaymentRule[]): void {
-  for (const [i, { event, creditsPerUnit, price, credits }] of rules.entries()) {
+/** The rules of the other sources of a workspace. One transaction at a time has them, so that two at once see each other. */
+async function otherRules(sql: Query, workspaceId: string, except = ''): Promise<PaymentRule[][]> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`payment sources of ${workspaceId}`}, 0))`;
+  const rows = await sql<{ rules: PaymentRule[] }[]>`
+    select rules from payment_sources where workspace_id = ${workspaceId} and id <> ${except} and deleted_at is null`;
+  return rows.map(({ rules }) => rules);
+}
+
+/** Throws 400 for rules that say too little or too much, also beside those of the other sources. */
+function requireRules(rules: readonly PaymentRule[], others: readonly PaymentRule[]): void {
+  const isIntent = (one: PaymentRule) => one.event === 'payment_intent.succeeded';
+  for (const [i, rule] of rules.entries()) {
+    const { creditsPerUnit, price, credits } = rule;
     if ((price === undefined) !== (credits === undefined) || (price === undefined) === (creditsPerUnit === undefined))
       throw invalidField(`/rules/${i}`, 'must have creditsPerUnit, or price with credits');
     if (creditsIn('credits', creditsPerUnit ?? credits!) === 0)
       throw invalidField(`/rules/${i}/${price === undefined ? 'creditsPerUnit' : 'credits'}`, 'must be above 0');
-    if ((event === 'payment_intent.succeeded') !== (rules[0]!.event === 'payment_intent.succeeded'))
+    if ([...others, ...rules].some((one) => isIntent(one) !== isIntent(rule)))
       throw invalidField(
         `/rules/${i}/event`,
-        'must not stand beside payment_intent.succeeded: one payment could then make credits by both; use checkout.session.completed and invoice.paid',
+        'must not stand beside payment_intent.succeeded in a workspace: one payment could then make credits by both; use checkout.session.completed and invoice.paid',
       );
   }
 }
