@@ -63,7 +63,7 @@ async function store(sql: Transaction, crossings: Crossed[]): Promise<void> {
     on conflict (billing_id, name, armed) do nothing returning id, billing_id, name, armed, "when", event_id, at, used_micros)
     select s.*, b.team_id, b.workspace_id, b.external_meter_id,
            (select a ->> 'topUp' from json_array_elements(coalesce(b.alerts, w.default_alerts)) a
-            where a ->> 'name' = s.name and a -> 'when' ->> 'available' is not null) as top_up
+            where a ->> 'name' = s.name and (a -> 'when' ->> 'available')::numeric = (s."when" ->> 'available')::numeric) as top_up
     from stored s join billing_records b on b.id = s.billing_id join workspaces w on w.id = b.workspace_id
     order by s.billing_id, s.at, s.name, s.armed`;
   await notifyWebhooks(sql, stored.flatMap(eventsOf));

@@ -82,8 +82,8 @@ function tooMany(reason: unknown): never {
   throw new ApiError('too_many_failures', { headers: { 'Retry-After': String(seconds) } });
 }
 
-// Failures count for the whole /64 network of an IPv6 address: a client with one of its addresses has them all.
-function networkOf(address: string): string {
+/** What counts as one client: of an IPv6 address its whole /64 network, all of whose addresses whoever has one of them has. */
+export function networkOf(address: string): string {
   const bits = addressBits(address) ?? '';
   return bits.startsWith('6:') ? bits.slice(0, 2 + 64) : bits;
 }

@@ -1,6 +1,7 @@
 import type Koa from 'koa';
 import { koaBody } from 'koa-body';
 import { bearerToken, requirePermission } from '../../../shared/auth/access-token.ts';
+import { networkOf } from '../../../shared/auth/failed-authentications.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { ExportAnswer } from '../../../shared/contract/route.ts';
@@ -120,7 +121,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   async function authorizeSigned(ctx: Koa.Context, clientAddress: string): Promise<{ caller: Caller; bytes: Buffer }> {
     let bytes: Buffer | undefined;
     const read = async () =>
-      (bytes ??= (await signedBodies.during(clientAddress, () => readBody(ctx))) ?? Buffer.alloc(0));
+      (bytes ??= (await signedBodies.during(networkOf(clientAddress), () => readBody(ctx))) ?? Buffer.alloc(0));
     const { pid: sourceId = '' } = ctx['params'] as Record<string, string>;
     const signature = headerOf(ctx)('stripe-signature');
     const caller = await options.authenticate.source({ sourceId, signature, read }, clientAddress);

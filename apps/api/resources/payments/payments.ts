@@ -64,7 +64,6 @@ export const payment = named(
 
 const columns = without(payment, ['credits', 'voidedCredits']);
 export type PaymentRow = Row<typeof columns> & {
-  prices: Record<string, number> | null;
   creditsMicros: number | null;
   voidedMicros: number | null;
 };
@@ -72,7 +71,7 @@ export type PaymentRow = Row<typeof columns> & {
 export const payments = tableOf<PaymentRow>(
   'payments',
   `id, object_id, event, state, amount, currency, refunded, customer, external_meter_id, top_up_id, billing_id, grant_id, paid_at,
-   created_at, prices, credits_micros, voided_micros`,
+   created_at, credits_micros, voided_micros`,
   'payment_not_found',
 );
 
@@ -187,11 +186,15 @@ export function refundedShare(creditsMicros: number, refunded: number, amount: n
   return Number((BigInt(creditsMicros) * BigInt(refunded)) / BigInt(amount));
 }
 
+/** How many of each, which may be many: no list reads them. */
+type Prices = Record<string, number> | null;
+
 type Change = Partial<Pick<PaymentRow, 'state' | 'billingId' | 'grantId' | 'creditsMicros' | 'voidedMicros'>>;
 
 async function grantPayment(settling: Settling, row: PaymentRow): Promise<Change> {
   const { sql, source } = settling;
-  const found = creditsOf(source.rules, row);
+  const [{ prices }] = await sql<[{ prices: Prices }]>`select prices from payments where id = ${row.id}`;
+  const found = creditsOf(source.rules, { ...row, prices });
   if (typeof found === 'string') return { state: found };
   const { micros: creditsMicros, rule } = found;
   const voidedMicros = refundedShare(creditsMicros, row.refunded, row.amount);
@@ -208,7 +211,7 @@ async function grantPayment(settling: Settling, row: PaymentRow): Promise<Change
 /** How many credits rules make of a payment, and by which rule; or why none. */
 export function creditsOf(
   rules: readonly PaymentRule[],
-  row: Pick<PaymentRow, 'event' | 'currency' | 'amount' | 'prices'>,
+  row: Pick<PaymentRow, 'event' | 'currency' | 'amount'> & { prices: Prices },
 ): { micros: number; rule: PaymentRule } | State {
   const ofEvent = rules.filter(({ event }) => event === row.event);
   const fitting = ofEvent.filter(({ currency }) => currency === row.currency);

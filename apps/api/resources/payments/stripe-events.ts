@@ -24,6 +24,7 @@ export type PaymentNews =
 
 type Json = Record<string, unknown>;
 
+const MOST_PRICES = 100;
 const YEAR_10000 = Date.UTC(10_000, 0) / 1_000;
 
 /** Reads an event of Stripe, of any version of its API since 2020. */
@@ -120,7 +121,7 @@ function pricesOf({ data, has_more: hasMore }: Json): Record<string, number> | n
     if (!isCount(quantity)) return null;
     prices.set(price, (prices.get(price) ?? 0) + quantity);
   }
-  return Object.fromEntries(prices);
+  return prices.size > MOST_PRICES ? null : Object.fromEntries(prices);
 }
 
 function nothing(why: string): PaymentNews {

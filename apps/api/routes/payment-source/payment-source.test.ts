@@ -221,14 +221,14 @@ test('a payment of an invoice and the refund of its payment intent meet by what 
   const { workspaceId } = ofInvoices;
   await by.change(`${PATH}/${source.id}`, { rules: [RULE] });
   await refused(40001, by.ask('post', PATH, { workspaceId, kind: 'stripe', name: 'n', rules: byInvoice }));
-  const intent = { ...newIntent(meter), id: all[1]![1].payment_intent };
+  const intent = { ...newIntent(meter), id: all[1][1].payment_intent };
   const first = (await settled(pay(source, intent))).payment;
   const path = `${PATH}/${source.id}`;
   await by.remove(path);
   source = await newSource({ workspaceId, rules: byInvoice });
-  const second = (await settled(send(source, all[0]![0], all[0]![1]))).payment;
+  const second = (await settled(send(source, all[0][0], all[0][1]))).payment;
   assert.is(await available(id), '20');
-  for (const event of [all[2]!, all[1]!])
+  for (const event of [all[2], all[1]])
     assert.is((await settled(send(source, event[0], event[1]))).payment.id, first.id);
   const applied = await by.post(`${PATH}/${source.id}/payment/${second.id}/apply`);
   assert.equal([applied.voidedCredits, await available(id)], ['10', '6']);
