@@ -16,7 +16,7 @@ test('make up starts everything, and what it prints makes a first key that is VA
   const [lines = ''] = /^\. .*\/env; [^]*/m.exec(out) ?? [];
   const [decision = ''] = await stack.paste(lines.split('\n'));
   assert.match(decision, /^\{"status":"VALID"/);
-  const [, pages = ''] = /^ {2}console {2}(\S+)$/m.exec(out) ?? [];
+  const [, pages = ''] = /^ {2}console {2}(\S+)#\S+ \(once, for 10 minutes\)$/m.exec(out) ?? [];
   assert.match(await (await fetch(pages)).text(), /<title>keytally<\/title>/);
 });
 
