@@ -35,9 +35,11 @@ test.after(() => {
 
 test('has a function for every operation of the OpenAPI document, and each POST is safe to repeat', async () => {
   const { paths } = (await world.call('get', '/openapi.json')).body;
-  const documented = Object.entries<any>(paths).flatMap(([path, methods]) =>
+  const all = Object.entries<any>(paths).flatMap(([path, methods]) =>
     Object.entries<any>(methods).map(([method, operation]) => ({ name: `${method} ${path}`, operation })),
   );
+  // Stripe alone calls this one.
+  const documented = all.filter(({ name }) => name !== 'post /api/v1/payment-source/{pid}/events');
   const named = [VERIFY, VERIFY_BATCH, ...Object.values(operations).flatMap((group) => Object.values<string>(group))];
   assert.equal(
     named.filter((name) => !name.includes(' as ')).toSorted(),

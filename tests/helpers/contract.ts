@@ -90,7 +90,7 @@ function readContract({ paths, components }: OpenApi) {
     const described = (operation ?? methods?.['get'])?.responses[answer.status];
     const wrongHeader = headersProblem(path, answer, 'Cache-Control' in (described?.headers ?? {}));
     if (wrongHeader) return wrongHeader;
-    const isProbe = !path.includes('/v1/') && answer.status !== 404;
+    const isProbe = !/\/v1\/|^\/console\//.test(path) && answer.status !== 404;
     if (answer.status >= 400 && !(isProbe && answer.status === 503)) {
       const wrong = envelopeProblem(answer);
       if (wrong) return wrong;
