@@ -169,8 +169,9 @@ export function groupsOf<Call extends AskedCall>(calls: Call[]): Call[][] {
     const group = call.event === undefined ? undefined : latest.get(call.key);
     if (group?.[0]!.packed === call.packed) group.push(call);
     else {
-      latest.set(call.key, [call]);
-      groups.push(latest.get(call.key)!);
+      const own = [call];
+      latest.set(call.key, own);
+      groups.push(own);
     }
   }
   return groups;

@@ -15,7 +15,8 @@ import { setMicros } from './test-shard.ts';
 type Call = {
   micros: number;
   usageName: string;
-  /** So many more that are alike. */ more: number;
+  /** So many more that are alike. */
+  more: number;
   hold?: { forMs: number; onExpiry: 'release' | 'charge' } | undefined;
 };
 type Command =

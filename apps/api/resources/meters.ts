@@ -91,14 +91,6 @@ export function plannedBy(row: MeterRow): MeterDestination {
   return { ...row, startsAt: new Date(row.startsAt) };
 }
 
-/** Deletes the destinations of a workspace, as the last thing that happens to them. */
-export async function deleteMetersOf(sql: Query, changed: SayChanged, workspaceId: string): Promise<void> {
-  const rows = await sql<MeterRow[]>`
-    select ${meters.columns(sql)} from meter_destinations where workspace_id = ${workspaceId} and deleted_at is null
-    order by id for no key update`;
-  await deleteMeters(sql, changed, rows);
-}
-
 /** Deletes destinations whose rows are locked. The consumer removes their events. */
 export async function deleteMeters(sql: Query, changed: SayChanged, rows: readonly MeterRow[]): Promise<void> {
   await sql`

@@ -53,6 +53,11 @@ export function presentQuotas({ limits, used }: Pick<Awaited<ReturnType<typeof r
   return Object.fromEntries(entries) as Static<typeof quota>;
 }
 
+/** Has no quota refuse what the transaction stores from now on: what the team was promised, whatever it has by now. */
+export async function liftQuotas(sql: Query): Promise<void> {
+  await sql`select set_config('keytally.quotas', '', true)`;
+}
+
 type QuotaConfig = Pick<Config, `QUOTA_${Uppercase<QuotaName>}`>;
 
 /** The operator's quotas, for teams that have no limits of their own. */

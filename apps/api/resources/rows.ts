@@ -48,6 +48,11 @@ export function columnsOf({ properties }: TObject, expressions: Record<string, s
   return columns.join(', ');
 }
 
+/** Takes the lock of a name until the transaction ends: of two that come at once, the second sees what the first has stored. */
+export async function lockName(sql: Query, name: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`;
+}
+
 /** A part of a statement. */
 export type Where = PendingQuery<PostgresRow[]>;
 
@@ -100,6 +105,11 @@ export function tableOf<Row extends { id: string }>(name: string, columnList: st
       if (!row) throw new ApiError(unknown);
       return row;
     },
+
+    /** The rows of a workspace that are not deleted, which nobody else changes until the transaction ends. */
+    lockAll: (sql: Query, workspaceId: string) => sql<Row[]>`
+      select ${columns(sql)} from ${sql.unsafe(name)} where workspace_id = ${workspaceId} and deleted_at is null
+      order by id for no key update`,
 
     /** Inserts a row. */
     async insert(sql: Query, values: Record<string, unknown>): Promise<Row> {

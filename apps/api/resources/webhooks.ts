@@ -41,14 +41,6 @@ export type WebhookRow = Row<typeof webhook>;
 
 export const webhooks = resourceOf('webhooks', webhook, 'webhook_not_found', { missedEvents: 'missed' });
 
-/** Deletes the webhooks of a workspace, as the last thing that happens to them. */
-export async function deleteWebhooksOf(sql: Query, changed: SayChanged, workspaceId: string): Promise<void> {
-  const rows = await sql<WebhookRow[]>`
-    select ${webhooks.columns(sql)} from webhooks where workspace_id = ${workspaceId} and deleted_at is null
-    order by id for no key update`;
-  await deleteWebhooks(sql, changed, rows);
-}
-
 /** Deletes webhooks whose rows are locked. The consumer removes their deliveries, which may be many. */
 export async function deleteWebhooks(sql: Query, changed: SayChanged, rows: readonly WebhookRow[]): Promise<void> {
   await sql`

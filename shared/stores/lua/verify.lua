@@ -39,6 +39,7 @@
 --          workspace's defaults)}
 local NOT_FOUND = 'INVALID\31NOT_FOUND'
 local CANCELLED = 33 -- what cancel.lua keeps begins with it
+local EVENT = 123 -- each begins with it
 local MOST_HOLDS = 10000
 local concat = table.concat
 
@@ -309,7 +310,7 @@ local function decideGroup(answers, group, at)
   answers[at - group] = answer
   at = at + 1
   local eventStart = ARGV[at]
-  while eventStart and byte(eventStart) == 123 do
+  while eventStart and byte(eventStart) == EVENT do
     if one then
       local account = one.account
       if account then one.used, one.limit = account.used + account.held, account.limit end
@@ -361,7 +362,7 @@ return script(function()
       repeat
         answers[last - group] = 'CORRUPT\31' .. why
         last = last + 1
-      until not ARGV[last] or byte(ARGV[last]) ~= 123
+      until not ARGV[last] or byte(ARGV[last]) ~= EVENT
     end
   end
   for i = 1, #newLookups do answers[last - groups - 1 + i] = newLookups[i] end

@@ -4,6 +4,7 @@ import type { Caller, Permission, Portal } from '../../../../shared/contract/cal
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import type { Query, Sql, Transaction } from '../../../../shared/stores/postgres.ts';
+import { lockName } from '../rows.ts';
 
 /** Loads access tokens from Postgres, so that operations that need no verification state work without Redis. */
 export function tokensFromPostgres(sql: Sql) {
@@ -57,7 +58,7 @@ export async function lockTokens(
  */
 export async function lockTeamTokens(tx: Transaction, teamId: string, { alone = false } = {}): Promise<void> {
   const name = `tokens of ${teamId}`;
-  if (alone) await tx`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`;
+  if (alone) await lockName(tx, name);
   else await tx`select pg_advisory_xact_lock_shared(hashtextextended(${name}, 0))`;
 }
 

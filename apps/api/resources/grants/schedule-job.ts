@@ -15,9 +15,7 @@ const QUERY_CANCELED = '57014';
 const START: Position = { nextAt: 0, id: '' };
 
 /** What work that is due for records needs. */
-export type DueStores = { sql: Sql; redis: ShardedRedis; log: Logger };
-/** And counts the grants that a record can't have. */
-export type Stores = DueStores & { metrics: Metrics };
+export type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
 
 /**
  * Makes the periods of grant schedules that are due, two before they begin. Each schedule is a transaction: the lock of its record, and
@@ -45,22 +43,20 @@ async function make(stores: Stores, one: Due): Promise<void> {
   await tryDue(stores, { scheduleId: one.id }, work);
 }
 
-/** Does what is due for a record in a transaction; false where it can't be done now, and is still due. */
+/** Does what is due for a record in a transaction; where it can't be done now, it is still due. */
 export async function tryDue(
-  { sql, log }: DueStores,
+  { sql, log }: Stores,
   what: Record<string, string>,
   work: (tx: Transaction) => Promise<void>,
-): Promise<boolean> {
+): Promise<void> {
   try {
     await sql.begin(work);
-    return true;
   } catch (error) {
     // A change of its record is on its way to Redis.
-    if (error instanceof ApiError && error.errorName === 'redis_unavailable') return false;
+    if (error instanceof ApiError && error.errorName === 'redis_unavailable') return;
     // It would fail all others too.
     if (isPostgresConnectionError(error) && (error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
     log.warn({ error, ...what }, 'what is due for a billing record can not be done now; trying again');
-    return false;
   }
 }
 

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
 import { noteReplenished } from '../../../../shared/books/credit-states.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
 import { count, credits, id, named, object, plainText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { NEVER } from '../../../../shared/stores/account-settings.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
@@ -13,12 +12,13 @@ import { billings, refuseDeletedWorkspace, type BillingRow } from '../billings/b
 import { addGrant, countBegun } from '../grants/classes.ts';
 import { endOf, grantSettings, hasManyEnded, requireGrant } from '../grants/grants.ts';
 import { readHeard } from '../grants/heard.ts';
+import { refuseButTooLarge } from '../grants/schedules.ts';
 import { partGrant, voidGrant } from '../grants/voids.ts';
 import { jsonValue } from '../keys/keys.ts';
+import { liftQuotas } from '../quotas.ts';
 import type { SayChanged } from '../record.ts';
-import { present, tableOf, without, type Row } from '../rows.ts';
-import type { PaymentRule, SourceRow } from './sources.ts';
-import { paymentEvents } from './sources.ts';
+import { lockName, present, tableOf, without, type Row } from '../rows.ts';
+import { paymentEvents, type PaymentRule, type SourceRow } from './sources.ts';
 import type { Paid, PaymentNews } from './stripe-events.ts';
 
 export const paymentStates = [
@@ -95,9 +95,9 @@ export type Settling = {
  * that is told twice at once is there for the second, and its refund is either before it or after it.
  */
 export async function lockPayments(sql: Query, workspaceId: string): Promise<void> {
-  await sql`select pg_advisory_xact_lock(hashtextextended(${`payments of ${workspaceId}`}, 0))`;
-  // What was paid is granted, and what was refunded is taken back, whatever quota the team has.
-  await sql`select set_config('keytally.quotas', '', true)`;
+  await lockName(sql, `payments of ${workspaceId}`);
+  // What was paid is granted, and what was refunded is taken back.
+  await liftQuotas(sql);
 }
 
 /** Notes what an event says; gives the payment that it concerns as it then is, where that was told. */
@@ -287,8 +287,8 @@ async function grant(
   try {
     await addGrant(sql, record, made, maker, balance.atMs, { limited: false });
   } catch (error) {
-    if (error instanceof ApiError && error.errorName === 'credits_too_large') return undefined;
-    throw error;
+    refuseButTooLarge(error);
+    return undefined;
   }
   changed('billing', billingId, { shards: [record.shard] });
   await noteReplenished(sql, [billingId]);

@@ -134,14 +134,6 @@ type SignerRow = {
   teamPerSecond: number | null;
 };
 
-/** Deletes the payment sources of a workspace, as the last thing that happens to them. */
-export async function deletePaymentSourcesOf(sql: Query, changed: SayChanged, workspaceId: string): Promise<void> {
-  const rows = await sql<SourceRow[]>`
-    select ${paymentSources.columns(sql)} from payment_sources where workspace_id = ${workspaceId} and deleted_at is null
-    order by id for no key update`;
-  await deletePaymentSources(sql, changed, rows);
-}
-
 /** Deletes payment sources whose rows are locked. What was paid stays known in their workspace. */
 export async function deletePaymentSources(sql: Query, changed: SayChanged, rows: readonly SourceRow[]): Promise<void> {
   await sql`

@@ -1,9 +1,11 @@
+import { entryOf } from '../../../../shared/runtime/entry-of.ts';
 import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
 import { mayChange, recordNow } from '../../sync/remove-deleted.ts';
 import { accountOf } from '../../sync/accounts.ts';
 import { billings, billingSettings, type BillingRow } from '../billings/billings.ts';
 import { readHeard } from '../grants/heard.ts';
 import { tryDue, type Stores } from '../grants/schedule-job.ts';
+import { liftQuotas } from '../quotas.ts';
 import { recordAudit } from '../record.ts';
 import { givePlan } from './give.ts';
 import { requireVersion } from './plans.ts';
@@ -25,28 +27,22 @@ export function isPlanDue(sql: Sql) {
  */
 export async function changeDuePlans(stores: Stores, stopping: AbortSignal): Promise<void> {
   const { sql, redis } = stores;
-  const ended: Turn = { after: START };
+  const ended: Turn = { after: START, read: (after) => endedAfter(sql, after) };
   const turns = new Map<string, Turn>();
   for (let hasDone = true; hasDone;) {
     hasDone = false;
     const applied = await sql<{ id: string }[]>`select id from plans where applies_to is not null order by id`;
-    const due = [
-      () => endedAfter(sql, ended),
-      ...applied.map(
-        ({ id }) =>
-          () =>
-            ofPlanAfter(sql, id, turnOf(turns, id)),
-      ),
-    ];
-    for (const [i, read] of due.entries()) {
-      const rows = await read();
+    const ofPlan = ({ id }: { id: string }) =>
+      entryOf(turns, id, () => ({ after: START, read: (after) => ofPlanAfter(sql, id, after) }));
+    for (const turn of [ended, ...applied.map(ofPlan)]) {
+      const rows = await turn.read(turn.after);
       if (rows.length === 0) continue;
       if (!(await mayChange(sql, redis))) return;
       for (const { id } of rows) {
         if (stopping.aborted) return;
         await tryDue(stores, { billingId: id }, (tx) => changeDue(tx, stores, id));
       }
-      (i === 0 ? ended : turnOf(turns, applied[i - 1]!.id)).after = rows.at(-1)!;
+      turn.after = rows.at(-1)!;
       hasDone = true;
     }
   }
@@ -56,23 +52,17 @@ export async function changeDuePlans(stores: Stores, stopping: AbortSignal): Pro
 
 /** How far a round came: `at` is when the plan changes, or the version that the record has. */
 type Place = { at: number; id: string };
-type Turn = { after: Place };
+type Turn = { after: Place; read(after: Place): Promise<Place[]> };
 const START: Place = { at: 0, id: '' };
 
-function turnOf(turns: Map<string, Turn>, planId: string): Turn {
-  const turn = turns.get(planId) ?? { after: START };
-  turns.set(planId, turn);
-  return turn;
-}
-
-function endedAfter(sql: Sql, { after: { at, id } }: Turn) {
+function endedAfter(sql: Sql, { at, id }: Place) {
   return sql<Place[]>`
     select next_plan_at as at, id from billing_records
     where next_plan_at <= extract(epoch from now()) * 1000 and (next_plan_at, id) > (${at}, ${id})
     order by next_plan_at, id limit ${RECORDS_AT_ONCE}`;
 }
 
-function ofPlanAfter(sql: Sql, planId: string, { after: { at, id } }: Turn) {
+function ofPlanAfter(sql: Sql, planId: string, { at, id }: Place) {
   return sql<Place[]>`
     select plan_version as at, id from billing_records
     where plan_id = ${planId} and plan_version < (select applies_to from plans where id = ${planId})
@@ -107,8 +97,8 @@ async function changeDue(tx: Transaction, { redis, metrics }: Stores, id: string
   const { atMs } = accountOf(record, await readHeard(redis, record)).balance;
   // By the clock that ends the period.
   if (isEnded && atMs < record.nextPlanAt!) return;
-  // What was promised is given, whatever quota the team has by now.
-  await tx`select set_config('keytally.quotas', '', true)`;
+  // What was promised is given.
+  await liftQuotas(tx);
   const giving = { maker: { teamId, tokenId, requestId, ...target.maker }, nowMs: atMs, limited: false };
   const { voided, lines } = await givePlan(
     tx,

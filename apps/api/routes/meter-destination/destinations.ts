@@ -14,7 +14,7 @@ import { requireWorkspace, withinSight } from '../../resources/access/access.ts'
 import { creditsIn } from '../../resources/billings/billings.ts';
 import { jsonValue } from '../../resources/keys/keys.ts';
 import { deleteMeters, meterDestination, meters, presentMeter, type MeterRow } from '../../resources/meters.ts';
-import { matching, set } from '../../resources/rows.ts';
+import { lockName, matching, set } from '../../resources/rows.ts';
 
 const MOST_DESTINATIONS = 10;
 const MOST_DAYS_BACK = 35;
@@ -71,8 +71,7 @@ export const createMeterDestination = route('post', '/api/v1/meter-destination',
     requireTarget(url, caller, allowedTargets);
     const startsAt = startOf(body.startsAt, clock.now());
     await requireWorkspace(sql, caller, workspaceId, { hold: true });
-    // One at a time for each workspace, so that two at once see each other.
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`meter destinations of ${workspaceId}`}, 0))`;
+    await lockName(sql, `meter destinations of ${workspaceId}`);
     const [{ count }] = await sql<[{ count: number }]>`
       select count(*)::int as count from meter_destinations where workspace_id = ${workspaceId} and deleted_at is null`;
     if (count >= MOST_DESTINATIONS) throw new ApiError('meter_destination_limit_reached');

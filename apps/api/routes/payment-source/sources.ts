@@ -16,7 +16,7 @@ import {
   paymentSources,
   type PaymentRule,
 } from '../../resources/payments/sources.ts';
-import { matching, set } from '../../resources/rows.ts';
+import { lockName, matching, set } from '../../resources/rows.ts';
 
 const MOST_SOURCES = 10;
 
@@ -148,9 +148,9 @@ export const deletePaymentSource = route('delete', '/api/v1/payment-source/{pid}
   },
 });
 
-/** The rules of the other sources of a workspace. One transaction at a time has them, so that two at once see each other. */
+/** The rules of the other sources of a workspace, which no other transaction changes. */
 async function otherRules(sql: Query, workspaceId: string, except = ''): Promise<PaymentRule[][]> {
-  await sql`select pg_advisory_xact_lock(hashtextextended(${`payment sources of ${workspaceId}`}, 0))`;
+  await lockName(sql, `payment sources of ${workspaceId}`);
   const rows = await sql<{ rules: PaymentRule[] }[]>`
     select rules from payment_sources where workspace_id = ${workspaceId} and id <> ${except} and deleted_at is null`;
   return rows.map(({ rules }) => rules);

@@ -19,6 +19,7 @@ import {
   type PlanRow,
   type PlanSettings,
 } from '../../resources/plans/plans.ts';
+import { lockName } from '../../resources/rows.ts';
 
 const MOST_PLANS = 100;
 const { name, version } = plan.properties;
@@ -36,8 +37,7 @@ export const createPlan = route('post', '/api/v1/workspace/{id}/plan', {
 
   async handle({ sql, params, body, caller, changed, requestId }) {
     await requireWorkspace(sql, caller, params.id, { hold: true });
-    // One at a time for each workspace, so that two at once see each other.
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`plans of ${params.id}`}, 0))`;
+    await lockName(sql, `plans of ${params.id}`);
     const [{ count }] = await sql<[{ count: number }]>`
       select count(*)::int as count from plans where workspace_id = ${params.id} and deleted_at is null`;
     if (count >= MOST_PLANS) throw new ApiError('plan_limit_reached');

@@ -9,6 +9,7 @@ import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../../s
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam, requireWorkspace, withinSight } from '../../resources/access/access.ts';
+import { lockName } from '../../resources/rows.ts';
 import { webhooks, webhook, deleteWebhooks, type WebhookRow } from '../../resources/webhooks.ts';
 
 const MOST_WEBHOOKS = 20;
@@ -39,8 +40,7 @@ export const createWebhook = route('post', '/api/v1/webhook', {
     requireTarget(body.url, caller, allowedTargets);
     if (body.workspaceId === undefined) requireWholeTeam(caller);
     else await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
-    // One at a time for each team, so that two at once see each other.
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`webhooks of ${caller.teamId}`}, 0))`;
+    await lockName(sql, `webhooks of ${caller.teamId}`);
     const [{ count }] = await sql<[{ count: number }]>`
       select count(*)::int as count from webhooks where team_id = ${caller.teamId} and deleted_at is null`;
     if (count >= MOST_WEBHOOKS) throw new ApiError('webhook_limit_reached');

@@ -10,9 +10,9 @@ import { route } from '../../http/route.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
 import { alertsValue } from '../../resources/billings/billings.ts';
 import { jsonValue } from '../../resources/keys/keys.ts';
-import { deletePaymentSourcesOf } from '../../resources/payments/sources.ts';
-import { deleteMetersOf } from '../../resources/meters.ts';
-import { deleteWebhooksOf } from '../../resources/webhooks.ts';
+import { deletePaymentSources, paymentSources } from '../../resources/payments/sources.ts';
+import { deleteMeters, meters } from '../../resources/meters.ts';
+import { deleteWebhooks, webhooks } from '../../resources/webhooks.ts';
 import { workspace, workspaces, readWorkspace } from '../../resources/workspaces.ts';
 
 const { name, timezone, keepClientAddresses, ...more } = workspace.properties;
@@ -112,9 +112,10 @@ export const deleteWorkspace = route('delete', '/api/v1/workspace/{id}', {
     // One record in each shard refuses all keys of the workspace. remove-deleted.ts then removes what Redis has of them.
     const row = await workspaces.remove(sql, before.id);
     changed('workspace', row.id, { before: workspaces.present(before) });
-    await deleteWebhooksOf(sql, changed, row.id);
-    await deleteMetersOf(sql, changed, row.id);
-    await deletePaymentSourcesOf(sql, changed, row.id);
+    // The last thing that happens to them.
+    await deleteWebhooks(sql, changed, await webhooks.lockAll(sql, row.id));
+    await deleteMeters(sql, changed, await meters.lockAll(sql, row.id));
+    await deletePaymentSources(sql, changed, await paymentSources.lockAll(sql, row.id));
     return { workspace: workspaces.present(row) };
   },
 });
