@@ -47,7 +47,8 @@ export type ScriptLibrary = { text: string; functionOf(name: ScriptName): string
 
 /**
  * The text of a script. Its first line names the parts that it shares with others (`-- uses: time fence` for lua/parts/time.lua and
- * fence.lua); they stand before that line in this order, so that their locals are the script's own.
+ * fence.lua); they stand before that line in this order, so that their locals are the script's own. Lua allows it 200: what only one
+ * function of a large part needs stands with it in a block.
  */
 export function scriptText(name: ScriptName): string {
   return readLua(`${name}.lua`).replace(/^-- uses: (.+)$/m, (line, uses: string) =>

@@ -144,7 +144,7 @@ test('a schedule of a plan that somebody deleted is in no later version, and its
 test('its own plan takes back what waits, and gives no later version unless that is asked for', async () => {
   const plan = await planOf('10');
   const { id } = await customer(plan);
-  await change(`${PLAN}/${plan}`, { spendCap: '60' });
+  await change(`${PLAN}/${plan}`, { spendCap: '60', grants: [{ credits: '7' }] });
   await change(records.path(id), { planId: pro, when: 'atPeriodEnd' });
   for (let i = 0; i < 2; i++) {
     const kept = await change(records.path(id), { planId: plan });
@@ -152,6 +152,11 @@ test('its own plan takes back what waits, and gives no later version unless that
   }
   const given = await change(records.path(id), { planId: plan, planVersion: 'latest' });
   assert.equal([given.planVersion, given.spendCap], [2, '60']);
+  assert.equal(
+    await standing(id),
+    ['ACTIVE 10', 'PENDING 10', 'PENDING 10'],
+    'what it grants once is for who comes to it',
+  );
   await refused(40001, ask('patch', records.path(id), { planVersion: 'latest' }));
 });
 

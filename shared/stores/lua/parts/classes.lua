@@ -7,8 +7,6 @@
 --         noteEnded(account, ended)       what ended is known for a day
 --         nextMoments(account)   when the first hold, the first class ends, and the first grant begins
 --         makeClasses(account, lastMs, sums)   the classes of an account by sums of its lines
-local OVERDRAWN = 0
-
 local function drawnFirst(a, b)
   if a.priority ~= b.priority then return a.priority < b.priority end
   if a.endsAtMs ~= b.endsAtMs then return a.endsAtMs < b.endsAtMs end
@@ -103,90 +101,95 @@ local function nextMoments(account)
   return nextHoldEnd(account), ends, begins
 end
 
--- What a class paid beyond what it has is overdrawn.
-local function overdraw(account, one, beyond)
-  one.used, account.overdrawn = one.used - beyond, account.overdrawn + beyond
-  change(account, one.number, -beyond, 0, 0)
-  change(account, OVERDRAWN, beyond, 0, 0)
-end
+local makeClasses
+do
+  local OVERDRAWN = 0
 
--- What settings declare until an instant, by number, as if nothing was taken of it.
-local function declaredClasses(account, atMs)
-  local known = {}
-  for _, one in ipairs(account.taken.declared) do
-    local taken = begunUntil(one, atMs, account.pending)
-    if one.rollEndsAtMs > 0 and one.endsAtMs <= atMs then one.endsAtMs, one.rollEndsAtMs = one.rollEndsAtMs, 0 end
-    known[one.number] = classLike(one, {
-      taken = taken, granted = taken, used = 0, held = 0, lost = 0, expired = 0, from = 0, atMs = one.endsAtMs,
-      isOver = one.endsAtMs <= atMs,
-    })
-    account.total = account.total + taken
+  -- What a class paid beyond what it has is overdrawn.
+  local function overdraw(account, one, beyond)
+    one.used, account.overdrawn = one.used - beyond, account.overdrawn + beyond
+    change(account, one.number, -beyond, 0, 0)
+    change(account, OVERDRAWN, beyond, 0, 0)
   end
-  return known
-end
 
--- Adds what lines did to a class. One that settings do not declare has ended: a voided grant (from: of which class), or an older class.
-local function addSum(account, known, sum)
-  local micros, of, from = sum.used + sum.held + sum.lost + sum.expired, known[sum.number], known[sum.from]
-  account.used, account.expired = account.used + sum.used, account.expired + sum.expired
-  if sum.number == OVERDRAWN then
-    account.overdrawn = micros
-  elseif of then
-    of.used, of.held, of.lost, of.expired, of.granted = sum.used, sum.held, sum.lost, sum.expired, of.granted - sum.expired
-    if from == of then of.isOver, of.atMs = true, sum.voidedAtMs end
-  else
-    known[sum.number] = {
-      number = sum.number, from = sum.from, atMs = sum.voidedAtMs, taken = micros, used = sum.used, held = sum.held, lost = sum.lost,
-      expired = sum.expired, isOver = true,
-    }
-    if from then from.granted = from.granted - micros else account.total = account.total + micros end
+  -- What settings declare until an instant, by number, as if nothing was taken of it.
+  local function declaredClasses(account, atMs)
+    local known = {}
+    for _, one in ipairs(account.taken.declared) do
+      local taken = begunUntil(one, atMs, account.pending)
+      if one.rollEndsAtMs > 0 and one.endsAtMs <= atMs then one.endsAtMs, one.rollEndsAtMs = one.rollEndsAtMs, 0 end
+      known[one.number] = classLike(one, {
+        taken = taken, granted = taken, used = 0, held = 0, lost = 0, expired = 0, from = 0, atMs = one.endsAtMs,
+        isOver = one.endsAtMs <= atMs,
+      })
+      account.total = account.total + taken
+    end
+    return known
   end
-end
 
--- What is left of one that has ended has expired, also where the books lack the line that said so, or have two, of which one came late.
-local function placeEnded(account, one)
-  local share = one.granted and one.granted + one.expired or one.taken
-  local beyond = max(0, one.used + one.held - share)
-  local expired = share + beyond - one.used - one.held - one.expired
-  overdraw(account, one, beyond)
-  account.expired = account.expired + expired
-  change(account, one.number, 0, 0, expired)
-  account.ended[#account.ended + 1], account.kept = one, account.kept + one.held
-end
-
-local function placeOpen(account, one)
-  one.left = one.granted - one.used - one.held
-  account.classes[#account.classes + 1] = one
-  -- Of a plain record all is its plain class's.
-  local beyond = max(0, -one.left)
-  one.left = one.left + beyond
-  overdraw(account, one, beyond)
-end
-
-local function endedFirst(a, b)
-  if a.atMs ~= b.atMs then return a.atMs < b.atMs end
-  -- In one moment they end in drawing order.
-  local first, second = a.priority or 0, b.priority or 0
-  if first ~= second then return first < second end
-  if a.ref and b.ref then return a.ref < b.ref end
-  return a.number < b.number
-end
-
--- The classes of an account of which lines sum up to this, as of the last of them: { number, used, held, lost, expired, from, voidedAtMs }
--- (restoreAccount). All moments until then were done.
-local function makeClasses(account, lastMs, sums)
-  account.version, account.atMs, account.hasState = account.taken.version, lastMs, true
-  account.used, account.pending, account.ended, account.alerts = 0, {}, {}, {}
-  local known = declaredClasses(account, lastMs)
-  for _, sum in ipairs(sums) do addSum(account, known, sum) end
-  for _, one in pairs(known) do
-    change(account, one.number, 0, -one.lost, 0)
-    if one.isOver then placeEnded(account, one)
-    elseif one.taken > 0 then placeOpen(account, one)
-    elseif one.used > 0 then overdraw(account, one, one.used) end
+  -- Adds what lines did to a class. One that settings do not declare has ended: a voided grant (from: of which class), or an older class.
+  local function addSum(account, known, sum)
+    local micros, of, from = sum.used + sum.held + sum.lost + sum.expired, known[sum.number], known[sum.from]
+    account.used, account.expired = account.used + sum.used, account.expired + sum.expired
+    if sum.number == OVERDRAWN then
+      account.overdrawn = micros
+    elseif of then
+      of.used, of.held, of.lost, of.expired, of.granted = sum.used, sum.held, sum.lost, sum.expired, of.granted - sum.expired
+      if from == of then of.isOver, of.atMs = true, sum.voidedAtMs end
+    else
+      known[sum.number] = {
+        number = sum.number, from = sum.from, atMs = sum.voidedAtMs, taken = micros, used = sum.used, held = sum.held, lost = sum.lost,
+        expired = sum.expired, isOver = true,
+      }
+      if from then from.granted = from.granted - micros else account.total = account.total + micros end
+    end
   end
-  table.sort(account.classes, drawnFirst)
-  table.sort(account.ended, endedFirst)
-  cover(account)
-  account.untilMs = min(nextMoments(account))
+
+  -- What is left of one that has ended has expired, also where the books lack the line that said so, or have two, of which one came late.
+  local function placeEnded(account, one)
+    local share = one.granted and one.granted + one.expired or one.taken
+    local beyond = max(0, one.used + one.held - share)
+    local expired = share + beyond - one.used - one.held - one.expired
+    overdraw(account, one, beyond)
+    account.expired = account.expired + expired
+    change(account, one.number, 0, 0, expired)
+    account.ended[#account.ended + 1], account.kept = one, account.kept + one.held
+  end
+
+  local function placeOpen(account, one)
+    one.left = one.granted - one.used - one.held
+    account.classes[#account.classes + 1] = one
+    -- Of a plain record all is its plain class's.
+    local beyond = max(0, -one.left)
+    one.left = one.left + beyond
+    overdraw(account, one, beyond)
+  end
+
+  local function endedFirst(a, b)
+    if a.atMs ~= b.atMs then return a.atMs < b.atMs end
+    -- In one moment they end in drawing order.
+    local first, second = a.priority or 0, b.priority or 0
+    if first ~= second then return first < second end
+    if a.ref and b.ref then return a.ref < b.ref end
+    return a.number < b.number
+  end
+
+  -- The classes of an account of which lines sum up to this, as of the last of them: { number, used, held, lost, expired, from, voidedAtMs }
+  -- (restoreAccount). All moments until then were done.
+  function makeClasses(account, lastMs, sums)
+    account.version, account.atMs, account.hasState = account.taken.version, lastMs, true
+    account.used, account.pending, account.ended, account.alerts = 0, {}, {}, {}
+    local known = declaredClasses(account, lastMs)
+    for _, sum in ipairs(sums) do addSum(account, known, sum) end
+    for _, one in pairs(known) do
+      change(account, one.number, 0, -one.lost, 0)
+      if one.isOver then placeEnded(account, one)
+      elseif one.taken > 0 then placeOpen(account, one)
+      elseif one.used > 0 then overdraw(account, one, one.used) end
+    end
+    table.sort(account.classes, drawnFirst)
+    table.sort(account.ended, endedFirst)
+    cover(account)
+    account.untilMs = min(nextMoments(account))
+  end
 end
