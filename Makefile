@@ -48,7 +48,7 @@ digests: ## name each image of Dockerfile and docker-compose.yml by the digest t
 monitor: ## run Prometheus with the alerts beside the running stack; PROMETHEUS_PORT=9090
 	$(stack) monitor
 
-demo: ## fill a workspace with customers, send 20,000 verifications, compare the books; HISTORY=30 makes up 30 days before
+demo: ## fill a workspace with customers, make up last month and close it, send 20,000 verifications, compare the books; HISTORY=0 makes up none
 	$(stack) demo $(HISTORY)
 
 backup: ## write a backup of the running stack; FILE=keytally.backup

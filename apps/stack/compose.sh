@@ -191,7 +191,7 @@ demo)
   days=${1:-}
   set --
   # Days that are made up are written as the owner of the schemas: no program of ours may write all of it.
-  if [ -n "$days" ]; then
+  if [ "$days" != 0 ]; then
     set -- -v "$PWD/secrets/database_url:/run/secrets/database_url:ro" -e DATABASE_URL_FILE=/run/secrets/database_url \
       -v "$PWD/secrets/clickhouse_url:/run/secrets/clickhouse_url:ro" -e CLICKHOUSE_URL_FILE=/run/secrets/clickhouse_url
   fi

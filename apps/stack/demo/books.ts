@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Keytally } from '../../../clients/node/index.ts';
+import { dayOf } from '../../../shared/events/event.ts';
 import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
 import { table } from '../../../shared/values/table.ts';
 import { usedOn, type Customer, type Seen } from './cast.ts';
 
@@ -31,6 +33,28 @@ export async function showBooks(client: Keytally, customers: Customer[], seen: S
     console.log('\nThe books are right. The client saw more: Redis was emptied while usage waited in it.');
   else console.log('\nThe books are right: usage equals used credits for every customer. The client counted the same.');
   return addUp();
+}
+
+/** Closes the months of so many days before now that are over, one after the other; gives whether all are closed. */
+export async function closeMonths(client: Keytally, id: string, days: number): Promise<boolean> {
+  const now = Date.now();
+  const months = new Set(Array.from({ length: days + 1 }, (_, i) => dayOf(now - (days - i) * DAY_MS).slice(0, 7)));
+  months.delete(dayOf(now).slice(0, 7));
+  for (const month of months) {
+    const close = async () => (await client.workspaces.closeMonth({ id, month })).closing;
+    const until = performance.now() + SETTLE_WITHIN_MS;
+    let closing = await close();
+    while (closing.status !== 'CLOSED' && performance.now() < until) {
+      await sleep(1_000);
+      closing = await close();
+    }
+    if (closing.status !== 'CLOSED') {
+      console.log(`${month} is NOT closed: ${JSON.stringify(closing.waitsFor)}`);
+      return false;
+    }
+    console.log(`${month} is closed: the statements of ${closing.records} customers are proved, and never change`);
+  }
+  return true;
 }
 
 /** What a customer has used, in micro-credits, by its usage and by its balance. */

@@ -2,26 +2,32 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { dayOf } from '../../../shared/events/event.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 import { play } from './demo.ts';
 
-// `make demo` with fewer calls, and with few days made up.
+// `make demo` with fewer calls, and with fewer days made up: of last month its last one.
 const CALLS = 1_000;
+const DAYS = new Date().getUTCDate();
 
 const world = await makeWorld(['verify', 'consumer']);
 await world.start('webhooks');
 
-test('the demo goes as it should twice, once with days that are made up, and leaves refusals of many reasons, a low and an exhausted balance, and a webhook that fails', async () => {
+test('the demo goes as it should twice, once with days that are made up, and leaves a closed month, refusals of many reasons, a low and an exhausted balance, and a webhook that fails', async () => {
   const from = dayOf(Date.now());
   const first = await demo();
   assert.is(first.right, true, first.out);
   assert.not.match(first.out, /made up/i);
   const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  const { right, out, workspaceId } = await demo({ days: 3, sql: world.sql, books }).finally(() => books.close());
+  const { right, out, workspaceId } = await demo({ days: DAYS, sql: world.sql, books }).finally(() => books.close());
   assert.is(right, true, out);
   assert.match(out, `look at it in the console: http://pages/w/${workspaceId}/`);
-  assert.match(out, /^33,150 events of 3 days, all of them MADE UP$/m);
+  assert.match(out, `${(DAYS * 11_050).toLocaleString('en')} events of ${DAYS} days, all of them MADE UP`);
+  const month = dayOf(Date.now() - DAYS * DAY_MS).slice(0, 7);
+  const { statements } = (await get(`/api/v1/statements?workspaceId=${workspaceId}&month=${month}`)).body;
+  const lines = statements.map((one: Record<string, string>) => [one.closed, Math.sign(Number(one.closingRemaining))]);
+  assert.equal(lines.toSorted(), [[true, -1], ...Array.from({ length: 5 }, () => [true, 1])]);
 
   const query = { workspaceId, from, to: dayOf(Date.now()), groupBy: 'reason', interval: 'day' };
   const expected = ['SCOPE_MISSING', 'LIMIT_REACHED', 'CREDITS_USED_UP', 'IP_NOT_ALLOWED', 'DISABLED'];

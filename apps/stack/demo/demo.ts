@@ -4,12 +4,13 @@ import { readConfig } from '../../../shared/runtime/config.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { groups } from '../../../shared/runtime/variables.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
 import { table } from '../../../shared/values/table.ts';
 import { StackError } from '../process/errors.ts';
 import { findSupervisor, readEnvFile, type Home } from '../process/home.ts';
 import { answersOk } from '../process/program.ts';
 import { makeAccounts } from './accounts.ts';
-import { showBooks } from './books.ts';
+import { closeMonths, showBooks } from './books.ts';
 import { makeCast, shareOf, type Seen, type Traffic } from './cast.ts';
 import { writePast, type PastStores } from './past.ts';
 
@@ -19,9 +20,9 @@ const GIVE_UP_AFTER_MS = 45_000;
 // The books keep counts of refusals for 93 days.
 const MOST_DAYS = 90;
 
-/** Shows the product working on the stack that runs; `history` is the number of days that are made up before. */
+/** Shows the product working on the stack that runs; `history` is the number of days that are made up before: by default since last month began. */
 export async function demo(home: Home, history: string): Promise<number> {
-  const days = /^\d{0,2}$/.test(history) ? Number(history) : Infinity;
+  const days = history === '' ? sinceLastMonth(Date.now()) : /^\d{1,2}$/.test(history) ? Number(history) : Infinity;
   if (days > MOST_DAYS) throw new StackError(`HISTORY is a number of days, at most ${MOST_DAYS}, not ${history}`);
   // On Docker Compose the demo runs in a container, where the environment says where api and verify are. Elsewhere the
   // environment may be that of a shell which read the env file of a stack that has stopped since.
@@ -77,9 +78,16 @@ export async function play({ url, verifyUrl, token, pages, calls, past }: Stage)
   console.log(`${wrong} calls were answered otherwise than their keys say\n`);
   await makeAccounts(client, workspace.id);
   const right = await showBooks(client, customers, seen, days);
+  const closed = await closeMonths(client, workspace.id, days);
   if (past) console.log(`The ${days} days before today are made up: nobody made those calls.`);
   console.log(`\nlook at it in the console: ${pages}/w/${workspace.id}/`);
-  return right && wrong === 0;
+  return right && closed && wrong === 0;
+}
+
+/** How many days lie between the first of last month and a moment: there is a whole month to close. */
+function sinceLastMonth(nowMs: number): number {
+  const now = new Date(nowMs);
+  return Math.floor((nowMs - Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 1)) / DAY_MS);
 }
 
 // What matters first: a narrow screen cuts the end.

@@ -26,6 +26,7 @@ export async function writePast({ sql, books }: PastStores, customers: Customer[
     await tx`update workspaces set created_at = ${made} where id = ${workspaceId}`;
     await tx`update api_keys set created_at = ${made} where workspace_id = ${workspaceId}`;
     await tx`update billing_records set created_at = ${made} where id = any(${billingIds})`;
+    await tx`update grants set begins_at = ${startMs} where billing_id = any(${billingIds})`;
     await markDays(
       tx,
       billingIds.flatMap((billingId) => allDays.map((day) => ({ workspaceId, billingId, day }))),
