@@ -115,7 +115,7 @@ test('a Redis that comes back older gets what was changed since, all of it where
   const ways: Record<string, () => Promise<unknown>> = {
     'that changes follow': async () => {},
     'of another history': async () => {
-      const kept = await world.sql`delete from changes where applied_at is not null returning id`;
+      const kept = await world.sql`delete from changes where id < (select max(id) from changes) returning id`;
       assert.ok(kept.count > 0, 'no change tells any more what is missing');
       await setInAll('history', 'another/00000001');
     },

@@ -114,6 +114,8 @@ async function beginGeneration(tx: Transaction, { lastChange, lastEpoch, adjustm
   for (const name of ['access_tokens', 'workspaces', 'scopes', 'api_keys', 'billing_records'])
     await tx`update ${tx(name)} set version = (version / ${GENERATION}::bigint + 1) * ${GENERATION}::bigint + version % ${GENERATION}::bigint`;
   await tx`select setval('changes_id_seq', greatest(last_value, ${lastChange})) from changes_id_seq`;
+  // The api compares the last change that Postgres made with those of Redis: one that changes nothing.
+  await tx`insert into changes (kind, entity_id, applied_at) values ('workspace', 'restored', now())`;
   // The transactions of the backup's time may come again under the same ids.
   await tx`
     insert into job_watermarks (job, at) values ('restored', ${systemClock.now()})

@@ -6,7 +6,7 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
 import { leaveAdjustment } from '../tests/helpers/background.ts';
-import { sweep, moveCheckpoints } from './sweeper.ts';
+import { isPostgresStale, moveCheckpoints, sweep } from './sweeper.ts';
 import { callsOf, makeCustomers, makeWorld, newWorkspace, once } from '../tests/helpers/calls.ts';
 
 // What can't be brought into force holds up nothing else.
@@ -83,6 +83,18 @@ test('a record whose name something else holds is tried again in one change, and
   const [last] = await world.sql<[{ tx: number }]>`
     select max(tx)::text::bigint as tx from changes where entity_id = ${id} and is_put_back`;
   assert.ok(last.tx >= horizon, 'a reopening that has lost it loads it, for all that the checkpoint has passed');
+});
+
+test('a Postgres that lost its last change is older, for all that its sequence counts ahead', async () => {
+  const [{ shard, client }] = records as [Damaged];
+  const meta = keyspace.meta(shard);
+  const had = (await client.hget(meta, 'change'))!;
+  const [{ lost }] = await world.sql<[{ lost: number }]>`select max(id) + 1 as lost from changes`;
+  await world.sql`select setval('changes_id_seq', ${lost + 31})`;
+  assert.is(await isPostgresStale(world.sql, redis, [shard]), false);
+  await client.hset(meta, 'change', lost);
+  assert.is(await isPostgresStale(world.sql, redis, [shard]), true);
+  await client.hset(meta, 'change', had);
 });
 
 type Damaged = BillingRef & {

@@ -53,7 +53,7 @@ export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresW
     /** Whether a change waits, or a shard of another history; or Postgres is older than what Redis had at the last sweep, or was older then. */
     isDue: (sql: Sql) => sql`
       exists (select from changes where ${isLeft(sql)}) or ${stale || adopting}::boolean
-      or (select last_value from changes_id_seq) < ${newest}::bigint`,
+      or ${lastChange(sql)} < ${newest}::bigint`,
   };
 }
 
@@ -102,7 +102,7 @@ export async function postgresPosition(sql: Sql): Promise<Position> {
     sql<[Position]>`
       select ${checkpointHistoryOf(sql)} as history,
              pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon,
-             coalesce((select max(id) from changes), 0) as change`,
+             ${lastChange(sql)} as change`,
   );
   return row;
 }
@@ -196,8 +196,13 @@ export async function isPostgresStale(sql: Sql, redis: ShardedRedis, these?: num
   const all = await (these ? readShards(redis, LOOK_WITHIN_MS) : lastKnown(redis));
   const shards = these ?? [...all.keys()];
   if (shards.some((shard) => !all.has(shard))) throw new ApiError('redis_unavailable');
-  const [made] = await orGiveUp(sql<[{ last: number }]>`select last_value as last from changes_id_seq`);
+  const [made] = await orGiveUp(sql<[{ last: number }]>`select ${lastChange(sql)} as last`);
   return shards.some((shard) => all.get(shard)!.change > made.last);
+}
+
+/** The last change that was made. Its row is never pruned; the sequence is counted ahead, so a standby's is beyond what it got. */
+function lastChange(sql: Sql) {
+  return sql`coalesce((select max(id) from changes), 0)`;
 }
 
 /** The last change of Postgres that some of these shards got. */

@@ -68,16 +68,23 @@ test('applied changes are removed up to the first unapplied one, and the positio
   await change(15, 'waits', null);
   await change(16, 'old, above the one that waits', '25 hours');
   await change(1e15, 'not seen by all', '25 hours');
+  await change(10, 'old, and the newest', '25 hours');
   const pruned = async () =>
     (await sql<{ at: number }[]>`select at from job_watermarks where job like 'changes_pruned %'`)[0]!.at;
   const rows = async () =>
     (await sql<{ name: string }[]>`select entity_id as name from changes order by tx`).map(({ name }) => name);
   await removeExpired(sql, never);
-  assert.equal(await rows(), ['new', 'waits', 'old, above the one that waits', 'not seen by all']);
+  assert.equal(await rows(), [
+    'old, and the newest',
+    'new',
+    'waits',
+    'old, above the one that waits',
+    'not seen by all',
+  ]);
   assert.is(await pruned(), 14);
   await sql`update changes set applied_at = now() where entity_id = 'waits'`;
   await removeExpired(sql, never);
-  assert.equal(await rows(), ['new', 'waits', 'not seen by all']);
+  assert.equal(await rows(), ['old, and the newest', 'new', 'waits', 'not seen by all']);
   assert.is(await pruned(), 16);
 });
 

@@ -99,7 +99,7 @@ function removeBy(name: string): Remove {
  * Prunes changes that were applied more than a day ago, oldest first, and stores how far: a shard with an earlier
  * checkpoint is filled anew when it is reopened. A change that waits, or that no query can see yet, stops the pruning,
  * so an open shard never falls behind it; an adjustment may wait, because every opening applies those again that are still there: whose
- * events the books may lack.
+ * events the books may lack. The newest stays: it tells how far Postgres has come.
  */
 async function pruneChanges(tx: Query, atOnce: number): Promise<number> {
   const [pruned] = await tx<{ history: string; count: number; upTo: number | null }[]>`
@@ -107,7 +107,8 @@ async function pruneChanges(tx: Query, atOnce: number): Promise<number> {
       select tx from changes where applied_at is null and kind <> 'adjustment' order by tx limit 1
     ), prunable as (
       select id from changes
-      where applied_at < least(now(), (select to_timestamp(at / 1000) from job_watermarks where job = 'books_reach')) - interval '1 day'
+      where id < (select max(id) from changes)
+        and applied_at < least(now(), (select to_timestamp(at / 1000) from job_watermarks where job = 'books_reach')) - interval '1 day'
         and tx < pg_snapshot_xmin(pg_current_snapshot())
         and tx < coalesce((select tx from waiting), pg_snapshot_xmin(pg_current_snapshot()))
       order by tx limit ${atOnce}
