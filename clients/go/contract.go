@@ -8,11 +8,9 @@ import (
 
 // Decision is a Decision of the OpenAPI document.
 type Decision struct {
-	Status   Status `json:"status"`
-	APIKeyID string `json:"apiKeyId,omitempty"`
-	// your own id of the customer
-	CustomerID string `json:"customerId,omitempty"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	Status          Status `json:"status"`
+	APIKeyID        string `json:"apiKeyId,omitempty"`
+	CustomerID      string `json:"customerId,omitempty"`
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
 	// when the key expires, in Unix milliseconds
 	ExpiresAt       *int64             `json:"expiresAt,omitempty"`
@@ -22,8 +20,7 @@ type Decision struct {
 	Hold            *Hold              `json:"hold,omitempty"`
 	RateLimit       *DecisionRateLimit `json:"rateLimit,omitempty"`
 	// the limits over windows of the key and its billing record
-	Limits []LimitState `json:"limits,omitempty"`
-	// data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype
+	Limits   []LimitState   `json:"limits,omitempty"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 	// why the key was refused; absent when it is VALID; one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD"
 	Reason    string     `json:"reason,omitempty"`
@@ -32,7 +29,6 @@ type Decision struct {
 
 // GrantedScope is a GrantedScope of the OpenAPI document.
 type GrantedScope struct {
-	// what the scope stands for, unique in its workspace
 	Representation string `json:"representation"`
 	Create         bool   `json:"create"`
 	Read           bool   `json:"read"`
@@ -43,10 +39,8 @@ type GrantedScope struct {
 
 // BillingRecord is a BillingRecord of the OpenAPI document.
 type BillingRecord struct {
-	// id of the billing record
-	ID          string `json:"id"`
-	WorkspaceID string `json:"workspaceId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	ID              string `json:"id"`
+	WorkspaceID     string `json:"workspaceId"`
 	ExternalMeterID string `json:"externalMeterId"`
 	// credits bought, ever: decimal text, at most six decimals, at most 9000000000
 	TotalCredits string `json:"totalCredits"`
@@ -59,25 +53,20 @@ type BillingRecord struct {
 	// credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000
 	ExpiredCredits string `json:"expiredCredits"`
 	// whether use may go on beyond totalCredits
-	AllowOverages bool `json:"allowOverages"`
-	// most that may be used: decimal text, at most six decimals, at most 9000000000
-	SpendCap string `json:"spendCap,omitempty"`
-	// limits over windows
-	Limits []Limit `json:"limits,omitempty"`
+	AllowOverages bool    `json:"allowOverages"`
+	SpendCap      string  `json:"spendCap,omitempty"`
+	Limits        []Limit `json:"limits,omitempty"`
 	// its own alerts; absent: its workspace's, and in the answer of a verification
-	Alerts []Alert `json:"alerts,omitempty"`
-	// what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId
+	Alerts      []Alert        `json:"alerts,omitempty"`
 	ExternalIDs map[string]any `json:"externalIds,omitempty"`
 	PlanID      string         `json:"planId,omitempty"`
 	// the version of the plan that it has
 	PlanVersion *int64 `json:"planVersion,omitempty"`
 	NextPlanID  string `json:"nextPlanId,omitempty"`
 	// when it is given nextPlanId, or, where there is none, leaves its plan; absent: it keeps its plan, in Unix milliseconds
-	NextPlanAt *int64 `json:"nextPlanAt,omitempty"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
-	// when its settings last changed, RFC 3339 in UTC
-	UpdatedAt time.Time `json:"updatedAt"`
+	NextPlanAt *int64    `json:"nextPlanAt,omitempty"`
+	CreatedAt  time.Time `json:"createdAt"`
+	UpdatedAt  time.Time `json:"updatedAt"`
 }
 
 // Limit is a Limit of the OpenAPI document.
@@ -142,8 +131,7 @@ type DecisionRateLimit struct {
 // LimitState is a LimitState of the OpenAPI document.
 type LimitState struct {
 	// whose limit it is; one of "key", "workspace", "billing"
-	On string `json:"on"`
-	// name, unique among the limits of its place
+	On   string `json:"on"`
 	Name string `json:"name"`
 	// what is left: requests as a number, credits as decimal text
 	Remaining Amount `json:"remaining"`
@@ -155,9 +143,8 @@ type LimitState struct {
 
 // LimitedBy is a LimitedBy of the OpenAPI document.
 type LimitedBy struct {
-	// whose limit it is; one of "key", "workspace", "billing"
-	On string `json:"on"`
-	// name, unique among the limits of its place
+	// one of "key", "workspace", "billing"
+	On   string `json:"on"`
 	Name string `json:"name"`
 	// the limit as it is set
 	Limit Amount `json:"limit"`
@@ -181,7 +168,6 @@ type Verification struct {
 
 // WantedScope is a WantedScope of the OpenAPI document.
 type WantedScope struct {
-	// what the scope stands for, unique in its workspace
 	Representation string `json:"representation"`
 	// may create; default false
 	Create bool `json:"create,omitempty"`
@@ -290,45 +276,39 @@ type APIKeyWithSecretResult struct {
 
 // APIKeyWithSecret is an ApiKeyWithSecret of the OpenAPI document.
 type APIKeyWithSecret struct {
-	// id of the API key
-	ID string `json:"id"`
-	// name that people see, not blank and without invisible characters
+	APIKey
+	// the key itself; only this answer contains it
+	Key string `json:"key"`
+}
+
+// APIKey is an ApiKey of the OpenAPI document.
+type APIKey struct {
+	ID   string `json:"id"`
 	Name string `json:"name"`
 	// the key without its middle part
 	MaskedKey string `json:"maskedKey"`
-	// what keys start with
-	Prefix string `json:"prefix"`
+	Prefix    string `json:"prefix"`
 	// when it expires; absent: never, in Unix milliseconds
 	ExpiresAt *int64         `json:"expiresAt,omitempty"`
 	Scopes    []GrantedScope `json:"scopes"`
 	// whether it may be used
-	Enabled bool `json:"enabled"`
-	// your own id of the customer
-	CustomerID string `json:"customerId,omitempty"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	Enabled         bool   `json:"enabled"`
+	CustomerID      string `json:"customerId,omitempty"`
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
 	// id of the billing record of its meter, once one exists
-	BillingID string `json:"billingId,omitempty"`
-	// data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype
-	Metadata map[string]any `json:"metadata,omitempty"`
-	// verifications per second
-	RateLimitPerSecond int64 `json:"rateLimitPerSecond,omitempty"`
-	// limits over windows
-	Limits []Limit `json:"limits,omitempty"`
-	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
-	AllowedIPs []string `json:"allowedIPs,omitempty"`
+	BillingID          string         `json:"billingId,omitempty"`
+	Metadata           map[string]any `json:"metadata,omitempty"`
+	RateLimitPerSecond int64          `json:"rateLimitPerSecond,omitempty"`
+	Limits             []Limit        `json:"limits,omitempty"`
+	AllowedIPs         []string       `json:"allowedIPs,omitempty"`
 	// whether it was deleted; only an import of its secret can bring it back
-	Deleted bool `json:"deleted"`
-	// when it was made, RFC 3339 in UTC
+	Deleted   bool      `json:"deleted"`
 	CreatedAt time.Time `json:"createdAt"`
-	// when it last changed, RFC 3339 in UTC
 	UpdatedAt time.Time `json:"updatedAt"`
 	// when it last verified as VALID; at most a minute behind, RFC 3339 in UTC
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
 	// until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds
 	EarlierSecretsUntil *int64 `json:"earlierSecretsUntil,omitempty"`
-	// the key itself; only this answer contains it
-	Key string `json:"key"`
 }
 
 // CreateKeyRequest is what CreateKey takes.
@@ -372,47 +352,6 @@ type ImportResult struct {
 	Result string             `json:"result,omitempty"`
 	APIKey *APIKey            `json:"apiKey,omitempty"`
 	Error  *ImportResultError `json:"error,omitempty"`
-}
-
-// APIKey is an ApiKey of the OpenAPI document.
-type APIKey struct {
-	// id of the API key
-	ID string `json:"id"`
-	// name that people see, not blank and without invisible characters
-	Name string `json:"name"`
-	// the key without its middle part
-	MaskedKey string `json:"maskedKey"`
-	// what keys start with
-	Prefix string `json:"prefix"`
-	// when it expires; absent: never, in Unix milliseconds
-	ExpiresAt *int64         `json:"expiresAt,omitempty"`
-	Scopes    []GrantedScope `json:"scopes"`
-	// whether it may be used
-	Enabled bool `json:"enabled"`
-	// your own id of the customer
-	CustomerID string `json:"customerId,omitempty"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
-	ExternalMeterID string `json:"externalMeterId,omitempty"`
-	// id of the billing record of its meter, once one exists
-	BillingID string `json:"billingId,omitempty"`
-	// data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype
-	Metadata map[string]any `json:"metadata,omitempty"`
-	// verifications per second
-	RateLimitPerSecond int64 `json:"rateLimitPerSecond,omitempty"`
-	// limits over windows
-	Limits []Limit `json:"limits,omitempty"`
-	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
-	AllowedIPs []string `json:"allowedIPs,omitempty"`
-	// whether it was deleted; only an import of its secret can bring it back
-	Deleted bool `json:"deleted"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
-	// when it last changed, RFC 3339 in UTC
-	UpdatedAt time.Time `json:"updatedAt"`
-	// when it last verified as VALID; at most a minute behind, RFC 3339 in UTC
-	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
-	// until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds
-	EarlierSecretsUntil *int64 `json:"earlierSecretsUntil,omitempty"`
 }
 
 // ImportResultError is a part of requests or answers.
@@ -506,22 +445,31 @@ type ImportKeysKeyBillingSchedule struct {
 
 // ListKeysResult is what ListKeys answers.
 type ListKeysResult struct {
+	NextPage
 	APIKeys []APIKey `json:"apiKeys"`
+}
+
+// NextPage is what a page of a list has, too.
+type NextPage struct {
 	// where the next page starts; absent on the last one
 	NextCursor string `json:"nextCursor,omitempty"`
 }
 
-// ListKeysQuery is what ListKeys takes besides; what is left out has its default.
-type ListKeysQuery struct {
+// Page is which items of a list an answer has.
+type Page struct {
 	// maximum number of items in one answer; default 50
 	Limit int64 `json:"limit,omitempty"`
 	// `nextCursor` of the previous answer
 	Cursor string `json:"cursor,omitempty"`
+}
+
+// ListKeysQuery is what ListKeys takes besides; what is left out has its default.
+type ListKeysQuery struct {
+	Limit  int64  `json:"limit,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
 	// only keys with this text in their name, customerId or masked key, in any case
-	Search string `json:"search,omitempty"`
-	// your own id of the customer
-	CustomerID string `json:"customerId,omitempty"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	Search          string `json:"search,omitempty"`
+	CustomerID      string `json:"customerId,omitempty"`
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
 	// only keys that are enabled, or only those that are not
 	Enabled *bool `json:"enabled,omitempty"`
@@ -536,21 +484,14 @@ type APIKeyResult struct {
 
 // UpdateKeyRequest is what UpdateKey takes.
 type UpdateKeyRequest struct {
-	// name that people see, not blank and without invisible characters
-	Name    *string `json:"name,omitempty"`
-	Enabled *bool   `json:"enabled,omitempty"`
-	// when it expires, in Unix milliseconds; in the future
-	ExpiresAt *Nullable[int64] `json:"expiresAt,omitempty"`
-	// what the key may do; each representation at most once
-	Scopes *Nullable[[]WantedScope] `json:"scopes,omitempty"`
-	// data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype
-	Metadata *Nullable[map[string]any] `json:"metadata,omitempty"`
-	// verifications per second
-	RateLimitPerSecond *Nullable[int64] `json:"rateLimitPerSecond,omitempty"`
-	// limits over windows
-	Limits *Nullable[[]Limit] `json:"limits,omitempty"`
-	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
-	AllowedIPs *Nullable[[]string] `json:"allowedIPs,omitempty"`
+	Name               *string                   `json:"name,omitempty"`
+	Enabled            *bool                     `json:"enabled,omitempty"`
+	ExpiresAt          *Nullable[int64]          `json:"expiresAt,omitempty"`
+	Scopes             *Nullable[[]WantedScope]  `json:"scopes,omitempty"`
+	Metadata           *Nullable[map[string]any] `json:"metadata,omitempty"`
+	RateLimitPerSecond *Nullable[int64]          `json:"rateLimitPerSecond,omitempty"`
+	Limits             *Nullable[[]Limit]        `json:"limits,omitempty"`
+	AllowedIPs         *Nullable[[]string]       `json:"allowedIPs,omitempty"`
 	// the meter of a key that has none; a key keeps its meter
 	ExternalMeterID *string `json:"externalMeterId,omitempty"`
 }
@@ -566,7 +507,6 @@ type ReportLeakedSecretsResult struct {
 
 // ReportLeakedSecretsResultKey is a part of requests or answers.
 type ReportLeakedSecretsResultKey struct {
-	// id of the API key
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
 	// the secret without its middle part
@@ -577,7 +517,6 @@ type ReportLeakedSecretsResultKey struct {
 
 // ReportLeakedSecretsResultAccessToken is a part of requests or answers.
 type ReportLeakedSecretsResultAccessToken struct {
-	// id of the access token
 	ID string `json:"id"`
 	// the secret without its middle part
 	MaskedToken string `json:"maskedToken"`
@@ -587,11 +526,9 @@ type ReportLeakedSecretsResultAccessToken struct {
 
 // ReportLeakedSecretsResultLinkToken is a part of requests or answers.
 type ReportLeakedSecretsResultLinkToken struct {
-	// id of the link token
-	ID string `json:"id"`
-	// the secret without its middle part
+	ID          string `json:"id"`
 	MaskedToken string `json:"maskedToken"`
-	// revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it; one of "revoked", "was_revoked", "reported"
+	// one of "revoked", "was_revoked", "reported"
 	Result string `json:"result"`
 }
 
@@ -614,30 +551,19 @@ type WorkspaceResult struct {
 
 // Workspace is a Workspace of the OpenAPI document.
 type Workspace struct {
-	// id of the workspace
-	ID string `json:"id"`
-	// name that people see, not blank and without invisible characters
-	Name   string `json:"name"`
-	TeamID string `json:"teamId"`
-	// what keys start with
-	DefaultKeyPrefix string `json:"defaultKeyPrefix,omitempty"`
-	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
-	DefaultAllowedIPs []string `json:"defaultAllowedIPs"`
-	// verifications per second
-	DefaultRateLimitPerSecond int64 `json:"defaultRateLimitPerSecond,omitempty"`
-	// limits over windows
-	DefaultLimits []Limit `json:"defaultLimits,omitempty"`
-	// lifetime of a new key in seconds
-	DefaultExpiration int64 `json:"defaultExpiration,omitempty"`
-	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
-	DefaultAlerts []Alert `json:"defaultAlerts,omitempty"`
-	// whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients
-	KeepClientAddresses bool `json:"keepClientAddresses"`
+	ID                        string   `json:"id"`
+	Name                      string   `json:"name"`
+	TeamID                    string   `json:"teamId"`
+	DefaultKeyPrefix          string   `json:"defaultKeyPrefix,omitempty"`
+	DefaultAllowedIPs         []string `json:"defaultAllowedIPs"`
+	DefaultRateLimitPerSecond int64    `json:"defaultRateLimitPerSecond,omitempty"`
+	DefaultLimits             []Limit  `json:"defaultLimits,omitempty"`
+	DefaultExpiration         int64    `json:"defaultExpiration,omitempty"`
+	DefaultAlerts             []Alert  `json:"defaultAlerts,omitempty"`
+	KeepClientAddresses       bool     `json:"keepClientAddresses"`
 	// name of the time zone (IANA) in whose days and calendar months statements are made
-	Timezone string `json:"timezone"`
-	// when it was made, RFC 3339 in UTC
+	Timezone  string    `json:"timezone"`
 	CreatedAt time.Time `json:"createdAt"`
-	// when it last changed, RFC 3339 in UTC
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
@@ -665,18 +591,12 @@ type CreateWorkspaceRequest struct {
 
 // ListWorkspacesResult is what ListWorkspaces answers.
 type ListWorkspacesResult struct {
+	NextPage
 	Workspaces []Workspace `json:"workspaces"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // ListWorkspacesQuery is what ListWorkspaces takes besides; what is left out has its default.
-type ListWorkspacesQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-}
+type ListWorkspacesQuery = Page
 
 // WorkspaceProofResult is what WorkspaceProof answers.
 type WorkspaceProofResult struct {
@@ -712,24 +632,15 @@ type DifferentRecord struct {
 
 // UpdateWorkspaceRequest is what UpdateWorkspace takes.
 type UpdateWorkspaceRequest struct {
-	// name that people see, not blank and without invisible characters
-	Name *string `json:"name,omitempty"`
-	// what keys start with
-	DefaultKeyPrefix *Nullable[string] `json:"defaultKeyPrefix,omitempty"`
-	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
-	DefaultAllowedIPs *Nullable[[]string] `json:"defaultAllowedIPs,omitempty"`
-	// verifications per second
-	DefaultRateLimitPerSecond *Nullable[int64] `json:"defaultRateLimitPerSecond,omitempty"`
-	// limits over windows
-	DefaultLimits *Nullable[[]Limit] `json:"defaultLimits,omitempty"`
-	// lifetime of a new key in seconds
-	DefaultExpiration *Nullable[int64] `json:"defaultExpiration,omitempty"`
-	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
-	DefaultAlerts *Nullable[[]Alert] `json:"defaultAlerts,omitempty"`
-	// whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients
-	KeepClientAddresses *bool `json:"keepClientAddresses,omitempty"`
-	// name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC
-	Timezone *string `json:"timezone,omitempty"`
+	Name                      *string             `json:"name,omitempty"`
+	DefaultKeyPrefix          *Nullable[string]   `json:"defaultKeyPrefix,omitempty"`
+	DefaultAllowedIPs         *Nullable[[]string] `json:"defaultAllowedIPs,omitempty"`
+	DefaultRateLimitPerSecond *Nullable[int64]    `json:"defaultRateLimitPerSecond,omitempty"`
+	DefaultLimits             *Nullable[[]Limit]  `json:"defaultLimits,omitempty"`
+	DefaultExpiration         *Nullable[int64]    `json:"defaultExpiration,omitempty"`
+	DefaultAlerts             *Nullable[[]Alert]  `json:"defaultAlerts,omitempty"`
+	KeepClientAddresses       *bool               `json:"keepClientAddresses,omitempty"`
+	Timezone                  *string             `json:"timezone,omitempty"`
 }
 
 // MonthClosingResult is what MonthClosing answers.
@@ -782,18 +693,12 @@ type ScopeResult struct {
 
 // Scope is a Scope of the OpenAPI document.
 type Scope struct {
-	// id of the scope
-	ID string `json:"id"`
-	// name that people see, not blank and without invisible characters
-	Name string `json:"name"`
-	// what the scope stands for, unique in its workspace
-	Representation string `json:"representation"`
-	// what the scope is for
-	Description *string `json:"description"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
-	// when it last changed, RFC 3339 in UTC
-	UpdatedAt time.Time `json:"updatedAt"`
+	ID             string    `json:"id"`
+	Name           string    `json:"name"`
+	Representation string    `json:"representation"`
+	Description    *string   `json:"description"`
+	CreatedAt      time.Time `json:"createdAt"`
+	UpdatedAt      time.Time `json:"updatedAt"`
 }
 
 // CreateScopeRequest is what CreateScope takes.
@@ -813,12 +718,9 @@ type ListScopesResult struct {
 
 // UpdateScopeRequest is what UpdateScope takes.
 type UpdateScopeRequest struct {
-	// name that people see, not blank and without invisible characters
-	Name *string `json:"name,omitempty"`
-	// what the scope stands for, unique in its workspace
-	Representation *string `json:"representation,omitempty"`
-	// what the scope is for
-	Description *Nullable[string] `json:"description,omitempty"`
+	Name           *string           `json:"name,omitempty"`
+	Representation *string           `json:"representation,omitempty"`
+	Description    *Nullable[string] `json:"description,omitempty"`
 }
 
 // CreateBillingResult is what CreateBilling answers.
@@ -830,9 +732,7 @@ type CreateBillingResult struct {
 
 // Warning is a Warning of the OpenAPI document.
 type Warning struct {
-	// a JSON pointer into the body, or the name of a parameter
-	Path string `json:"path"`
-	// what is wrong there, or what would be right
+	Path    string `json:"path"`
 	Message string `json:"message"`
 }
 
@@ -859,18 +759,14 @@ type CreateBillingRequest struct {
 
 // ListBillingsResult is what ListBillings answers.
 type ListBillingsResult struct {
+	NextPage
 	Billings []BillingRecord `json:"billings"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // ListBillingsQuery is what ListBillings takes besides; what is left out has its default.
 type ListBillingsQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	Limit           int64  `json:"limit,omitempty"`
+	Cursor          string `json:"cursor,omitempty"`
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
 	// only records with this text in their externalMeterId, in any case
 	Search string `json:"search,omitempty"`
@@ -887,8 +783,7 @@ type BillingRecordResult struct {
 
 // GetBillingOfMeterQuery is what GetBillingOfMeter takes besides; what is left out has its default.
 type GetBillingOfMeterQuery struct {
-	WorkspaceID string `json:"workspaceId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	WorkspaceID     string `json:"workspaceId"`
 	ExternalMeterID string `json:"externalMeterId"`
 }
 
@@ -908,12 +803,10 @@ type AdjustmentResult struct {
 
 // Adjustment is an Adjustment of the OpenAPI document.
 type Adjustment struct {
-	// id of the event in the books
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// number of the adjustment; each record's start at 1
-	Number int64 `json:"number"`
-	// credits used in addition, or, if negative, given back: decimal text, at most six decimals, at most 9000000000 either way
+	Number    int64  `json:"number"`
 	Amount    string `json:"amount"`
 	UsageName string `json:"usageName"`
 	// the day it is booked on, YYYY-MM-DD in UTC
@@ -921,8 +814,7 @@ type Adjustment struct {
 	Reason  string `json:"reason"`
 	TokenID string `json:"tokenId"`
 	// X-Request-Id of the request
-	RequestID string `json:"requestId"`
-	// when it was made, RFC 3339 in UTC
+	RequestID string    `json:"requestId"`
 	CreatedAt time.Time `json:"createdAt"`
 }
 
@@ -940,22 +832,17 @@ type AdjustBillingRequest struct {
 
 // UpdateBillingResult is what UpdateBilling answers.
 type UpdateBillingResult struct {
-	Billing BillingRecord `json:"billing"`
-	// alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any
-	Warnings []Warning `json:"warnings,omitempty"`
+	Billing  BillingRecord `json:"billing"`
+	Warnings []Warning     `json:"warnings,omitempty"`
 }
 
 // UpdateBillingRequest is what UpdateBilling takes.
 type UpdateBillingRequest struct {
-	// whether use may go on beyond totalCredits
 	AllowOverages *bool `json:"allowOverages,omitempty"`
 	// most that may be used; null for no cap: decimal text, at most six decimals, at most 9000000000
-	SpendCap *Nullable[string] `json:"spendCap,omitempty"`
-	// limits over windows
-	Limits *Nullable[[]Limit] `json:"limits,omitempty"`
-	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
-	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
-	// what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId
+	SpendCap    *Nullable[string]         `json:"spendCap,omitempty"`
+	Limits      *Nullable[[]Limit]        `json:"limits,omitempty"`
+	Alerts      *Nullable[[]Alert]        `json:"alerts,omitempty"`
 	ExternalIDs *Nullable[map[string]any] `json:"externalIds,omitempty"`
 	// id of another plan of the workspace: its settings and credits take the place of what the plan before gave; null: none, settings stay. What else the request says goes before it
 	PlanID *Nullable[string] `json:"planId,omitempty"`
@@ -967,14 +854,12 @@ type UpdateBillingRequest struct {
 
 // ListLedgerResult is what ListLedger answers.
 type ListLedgerResult struct {
+	NextPage
 	Ledger []LedgerRow `json:"ledger"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // LedgerRow is a LedgerRow of the OpenAPI document.
 type LedgerRow struct {
-	// id of the ledger row
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// credits added: decimal text, at most six decimals, at most 9000000000
@@ -982,19 +867,13 @@ type LedgerRow struct {
 	// totalCredits after the refill: decimal text, at most six decimals, at most 9000000000
 	TotalCredits string `json:"totalCredits"`
 	TokenID      string `json:"tokenId"`
-	// X-Request-Id of the request
-	RequestID string `json:"requestId"`
+	RequestID    string `json:"requestId"`
 	// when the credits were added, RFC 3339 in UTC
 	CreatedAt time.Time `json:"createdAt"`
 }
 
 // ListLedgerQuery is what ListLedger takes besides; what is left out has its default.
-type ListLedgerQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-}
+type ListLedgerQuery = Page
 
 // CreateGrantResult is what CreateGrant answers.
 type CreateGrantResult struct {
@@ -1004,13 +883,11 @@ type CreateGrantResult struct {
 
 // Grant is a Grant of the OpenAPI document.
 type Grant struct {
-	// id of the grant
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// credits granted: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
-	// name that people see, not blank and without invisible characters
-	Name string `json:"name,omitempty"`
+	Name    string `json:"name,omitempty"`
 	// the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from; one of "VOIDED", "EXPIRED", "PENDING", "USED_UP", "ACTIVE"
 	State string `json:"state"`
 	// credits of it that were used: decimal text, at most six decimals, at most 9000000000
@@ -1019,21 +896,18 @@ type Grant struct {
 	ExpiredCredits string `json:"expiredCredits"`
 	// the rest; of an ended one what open holds drew from it: decimal text, at most six decimals, at most 9000000000
 	RemainingCredits string `json:"remainingCredits"`
-	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
+	// default 50
 	Priority int64 `json:"priority"`
 	// when it begins, or began, in Unix milliseconds
 	BeginsAt int64 `json:"beginsAt"`
 	// when it ends; absent: never, in Unix milliseconds
-	ExpiresAt  *int64 `json:"expiresAt,omitempty"`
-	ScheduleID string `json:"scheduleId,omitempty"`
-	PlanID     string `json:"planId,omitempty"`
-	// data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype
-	Metadata map[string]any `json:"metadata,omitempty"`
+	ExpiresAt  *int64         `json:"expiresAt,omitempty"`
+	ScheduleID string         `json:"scheduleId,omitempty"`
+	PlanID     string         `json:"planId,omitempty"`
+	Metadata   map[string]any `json:"metadata,omitempty"`
 	// when it was voided, in Unix milliseconds
-	VoidedAt *int64 `json:"voidedAt,omitempty"`
-	// why it was voided
-	Reason string `json:"reason,omitempty"`
-	// when it was made, RFC 3339 in UTC
+	VoidedAt  *int64    `json:"voidedAt,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 }
 
@@ -1055,16 +929,13 @@ type CreateGrantRequest struct {
 
 // ListGrantsResult is what ListGrants answers.
 type ListGrantsResult struct {
+	NextPage
 	Grants []Grant `json:"grants"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // ListGrantsQuery is what ListGrants takes besides; what is left out has its default.
 type ListGrantsQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
+	Limit  int64  `json:"limit,omitempty"`
 	Cursor string `json:"cursor,omitempty"`
 	// only grants in this state; one of "VOIDED", "EXPIRED", "PENDING", "USED_UP", "ACTIVE"
 	State string `json:"state,omitempty"`
@@ -1089,18 +960,16 @@ type VoidGrantRequest struct {
 
 // ListAlertsResult is what ListAlerts answers.
 type ListAlertsResult struct {
+	NextPage
 	Alerts []AlertTold `json:"alerts"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // AlertTold is an AlertTold of the OpenAPI document.
 type AlertTold struct {
 	// its own id
-	ID string `json:"id"`
-	// its name, unique among them
-	Name string    `json:"name"`
-	When AlertWhen `json:"when"`
+	ID   string        `json:"id"`
+	Name string        `json:"name"`
+	When AlertToldWhen `json:"when"`
 	// when it was crossed, in Unix milliseconds
 	At int64 `json:"at"`
 	// usedCredits after what crossed it: decimal text
@@ -1108,13 +977,15 @@ type AlertTold struct {
 	EventID     string `json:"eventId"`
 }
 
-// ListAlertsQuery is what ListAlerts takes besides; what is left out has its default.
-type ListAlertsQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
+// AlertToldWhen is a part of requests or answers.
+type AlertToldWhen struct {
+	UsedPercent int64  `json:"usedPercent,omitempty"`
+	Available   string `json:"available,omitempty"`
+	Limit       string `json:"limit,omitempty"`
 }
+
+// ListAlertsQuery is what ListAlerts takes besides; what is left out has its default.
+type ListAlertsQuery = Page
 
 // GrantScheduleResult is what GrantSchedule answers.
 type GrantScheduleResult struct {
@@ -1123,32 +994,27 @@ type GrantScheduleResult struct {
 
 // GrantSchedule is a GrantSchedule of the OpenAPI document.
 type GrantSchedule struct {
-	// id of the grant schedule
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// credits granted for each period: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
-	// name that people see, not blank and without invisible characters
-	Name string `json:"name,omitempty"`
-	// how long a period is; one of "day", "week", "month", "year"
-	Every string `json:"every"`
-	// name of a time zone (IANA), in whose local time periods are counted
+	Name    string `json:"name,omitempty"`
+	// one of "day", "week", "month", "year"
+	Every    string `json:"every"`
 	Timezone string `json:"timezone"`
 	// when the first period begins, or began, in Unix milliseconds
 	AnchorAt int64 `json:"anchorAt"`
 	// no period begins at or after it, in Unix milliseconds
 	EndsAt *int64 `json:"endsAt,omitempty"`
-	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
-	Priority int64                  `json:"priority"`
-	Rollover *GrantScheduleRollover `json:"rollover,omitempty"`
-	PlanID   string                 `json:"planId,omitempty"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
+	// default 50
+	Priority  int64                  `json:"priority"`
+	Rollover  *GrantScheduleRollover `json:"rollover,omitempty"`
+	PlanID    string                 `json:"planId,omitempty"`
+	CreatedAt time.Time              `json:"createdAt"`
 }
 
 // GrantScheduleRollover is a part of requests or answers.
 type GrantScheduleRollover struct {
-	// most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000
 	MaxCredits string `json:"maxCredits"`
 }
 
@@ -1179,18 +1045,12 @@ type CreateGrantScheduleRollover struct {
 
 // ListGrantSchedulesResult is what ListGrantSchedules answers.
 type ListGrantSchedulesResult struct {
+	NextPage
 	GrantSchedules []GrantSchedule `json:"grantSchedules"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // ListGrantSchedulesQuery is what ListGrantSchedules takes besides; what is left out has its default.
-type ListGrantSchedulesQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-}
+type ListGrantSchedulesQuery = Page
 
 // PlanResult is what Plan answers.
 type PlanResult struct {
@@ -1199,71 +1059,53 @@ type PlanResult struct {
 
 // Plan is a Plan of the OpenAPI document.
 type Plan struct {
-	// id of the plan
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
-	// name that people see, not blank and without invisible characters
-	Name string `json:"name"`
+	Name        string `json:"name"`
 	// each change makes the next one
 	Version int64 `json:"version"`
 	// whether records with an earlier version are being given this one
-	Applying bool `json:"applying"`
-	// whether use may go on beyond the credits
-	AllowOverages bool `json:"allowOverages,omitempty"`
-	// most that may be used, ever: decimal text, at most six decimals, at most 9000000000
-	SpendCap string `json:"spendCap,omitempty"`
-	// limits over windows
-	Limits []Limit `json:"limits,omitempty"`
-	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
-	Alerts []Alert `json:"alerts,omitempty"`
-	// what a record is given once, when it is first given the plan: a trial is one that ends
-	Grants []PlanGrant `json:"grants,omitempty"`
-	// what a record is given every day, week, month or year; without anchorAt from when it is given the plan
-	Schedules []PlanSchedule `json:"schedules,omitempty"`
-	Keys      *PlanKeys      `json:"keys,omitempty"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
-	// when it last changed, RFC 3339 in UTC
-	UpdatedAt time.Time `json:"updatedAt"`
+	Applying      bool           `json:"applying"`
+	AllowOverages bool           `json:"allowOverages,omitempty"`
+	SpendCap      string         `json:"spendCap,omitempty"`
+	Limits        []Limit        `json:"limits,omitempty"`
+	Alerts        []Alert        `json:"alerts,omitempty"`
+	Grants        []PlanGrant    `json:"grants,omitempty"`
+	Schedules     []PlanSchedule `json:"schedules,omitempty"`
+	Keys          *PlanKeys      `json:"keys,omitempty"`
+	CreatedAt     time.Time      `json:"createdAt"`
+	UpdatedAt     time.Time      `json:"updatedAt"`
 }
 
 // PlanGrant is a PlanGrant of the OpenAPI document.
 type PlanGrant struct {
-	// credits to grant, above 0: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
-	// name that people see, not blank and without invisible characters
-	Name string `json:"name,omitempty"`
+	Name    string `json:"name,omitempty"`
 	// after how many seconds it ends; default never
 	ExpiresIn int64 `json:"expiresIn,omitempty"`
-	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
+	// default 50
 	Priority *int64 `json:"priority,omitempty"`
 }
 
 // PlanSchedule is a PlanSchedule of the OpenAPI document.
 type PlanSchedule struct {
-	// credits to grant for each period, above 0: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
-	// how long a period is; one of "day", "week", "month", "year"
+	// one of "day", "week", "month", "year"
 	Every string `json:"every"`
-	// name of a time zone (IANA), in whose local time periods are counted; default "UTC"
+	// default "UTC"
 	Timezone string `json:"timezone,omitempty"`
-	// when a period begins, from which the others are counted; default now, in Unix milliseconds
 	AnchorAt *int64 `json:"anchorAt,omitempty"`
-	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
-	Priority *int64 `json:"priority,omitempty"`
-	// name that people see, not blank and without invisible characters
+	// default 50
+	Priority *int64                 `json:"priority,omitempty"`
 	Name     string                 `json:"name,omitempty"`
 	Rollover *GrantScheduleRollover `json:"rollover,omitempty"`
 }
 
 // PlanKeys is a part of requests or answers.
 type PlanKeys struct {
-	// what the key may do; each representation at most once
-	Scopes []WantedScope `json:"scopes,omitempty"`
-	// verifications per second
-	RateLimitPerSecond int64 `json:"rateLimitPerSecond,omitempty"`
-	// limits over windows
-	Limits []Limit `json:"limits,omitempty"`
+	Scopes             []WantedScope `json:"scopes,omitempty"`
+	RateLimitPerSecond int64         `json:"rateLimitPerSecond,omitempty"`
+	Limits             []Limit       `json:"limits,omitempty"`
 }
 
 // CreatePlanRequest is what CreatePlan takes.
@@ -1297,18 +1139,12 @@ type CreatePlanKeys struct {
 
 // ListPlansResult is what ListPlans answers.
 type ListPlansResult struct {
+	NextPage
 	Plans []Plan `json:"plans"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // ListPlansQuery is what ListPlans takes besides; what is left out has its default.
-type ListPlansQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-}
+type ListPlansQuery = Page
 
 // GetPlanQuery is what GetPlan takes besides; what is left out has its default.
 type GetPlanQuery struct {
@@ -1318,33 +1154,23 @@ type GetPlanQuery struct {
 
 // UpdatePlanRequest is what UpdatePlan takes.
 type UpdatePlanRequest struct {
-	// name that people see, not blank and without invisible characters
-	Name *string `json:"name,omitempty"`
-	// whether use may go on beyond the credits
-	AllowOverages *bool `json:"allowOverages,omitempty"`
-	// most that may be used, ever: decimal text, at most six decimals, at most 9000000000
-	SpendCap *Nullable[string] `json:"spendCap,omitempty"`
-	// limits over windows
-	Limits *Nullable[[]Limit] `json:"limits,omitempty"`
-	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
-	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
-	// what a record is given once, when it is first given the plan: a trial is one that ends
-	Grants *Nullable[[]PlanGrant] `json:"grants,omitempty"`
-	// what a record is given every day, week, month or year; without anchorAt from when it is given the plan
-	Schedules *Nullable[[]PlanSchedule] `json:"schedules,omitempty"`
-	Keys      *Nullable[UpdatePlanKeys] `json:"keys,omitempty"`
+	Name          *string                   `json:"name,omitempty"`
+	AllowOverages *bool                     `json:"allowOverages,omitempty"`
+	SpendCap      *Nullable[string]         `json:"spendCap,omitempty"`
+	Limits        *Nullable[[]Limit]        `json:"limits,omitempty"`
+	Alerts        *Nullable[[]Alert]        `json:"alerts,omitempty"`
+	Grants        *Nullable[[]PlanGrant]    `json:"grants,omitempty"`
+	Schedules     *Nullable[[]PlanSchedule] `json:"schedules,omitempty"`
+	Keys          *Nullable[UpdatePlanKeys] `json:"keys,omitempty"`
 	// whether records that have the plan are given the change; one of "new", "all"; default "new"
 	Apply *string `json:"apply,omitempty"`
 }
 
 // UpdatePlanKeys is a part of requests or answers.
 type UpdatePlanKeys struct {
-	// what the key may do; each representation at most once
-	Scopes *[]WantedScope `json:"scopes,omitempty"`
-	// verifications per second
-	RateLimitPerSecond *int64 `json:"rateLimitPerSecond,omitempty"`
-	// limits over windows
-	Limits *[]Limit `json:"limits,omitempty"`
+	Scopes             *[]WantedScope `json:"scopes,omitempty"`
+	RateLimitPerSecond *int64         `json:"rateLimitPerSecond,omitempty"`
+	Limits             *[]Limit       `json:"limits,omitempty"`
 }
 
 // ReconciliationResult is what Reconciliation answers.
@@ -1365,15 +1191,13 @@ type Reconciliation struct {
 	BilledCredits string `json:"billedCredits"`
 	// used credits after the last event in the books: decimal text, at most six decimals, at most 9000000000 either way
 	LastBalance string `json:"lastBalance"`
-	// used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way
-	Difference string `json:"difference"`
+	Difference  string `json:"difference"`
 	// reserved credits as Redis counts them: decimal text, at most six decimals, at most 9000000000 either way
 	HeldCredits string `json:"heldCredits"`
 	// what the events in the books add up to: decimal text, at most six decimals, at most 9000000000 either way
-	BookedHeldCredits string `json:"bookedHeldCredits"`
-	// reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way
-	HeldDifference string      `json:"heldDifference"`
-	Grants         *GrantProof `json:"grants,omitempty"`
+	BookedHeldCredits string      `json:"bookedHeldCredits"`
+	HeldDifference    string      `json:"heldDifference"`
+	Grants            *GrantProof `json:"grants,omitempty"`
 	// where events are missing
 	Gaps []EventGap `json:"gaps"`
 	// usage that was lost with a Redis server, and is neither debited nor booked
@@ -1420,16 +1244,13 @@ type StatementResult struct {
 
 // Statement is a Statement of the OpenAPI document.
 type Statement struct {
-	BillingID   string `json:"billingId"`
-	WorkspaceID string `json:"workspaceId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	BillingID       string `json:"billingId"`
+	WorkspaceID     string `json:"workspaceId"`
 	ExternalMeterID string `json:"externalMeterId"`
 	// the month, if one was asked for, YYYY-MM
 	Month string `json:"month,omitempty"`
-	// first day, in the time zone, YYYY-MM-DD in UTC
-	From string `json:"from"`
-	// last day, in the time zone, YYYY-MM-DD in UTC
-	To string `json:"to"`
+	From  string `json:"from"`
+	To    string `json:"to"`
 	// the workspace's time zone
 	Timezone string `json:"timezone"`
 	// whether the month is closed for this record: then nothing of it changes any more
@@ -1497,7 +1318,6 @@ type StatementProofDifference struct {
 
 // GetStatementQuery is what GetStatement takes besides; what is left out has its default.
 type GetStatementQuery struct {
-	// the month, YYYY-MM
 	Month string `json:"month,omitempty"`
 	// first day, instead of a month, YYYY-MM-DD in UTC
 	From string `json:"from,omitempty"`
@@ -1509,22 +1329,17 @@ type GetStatementQuery struct {
 
 // ListStatementsResult is what ListStatements answers.
 type ListStatementsResult struct {
+	NextPage
 	Statements []StatementLine `json:"statements"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // StatementLine is a StatementLine of the OpenAPI document.
 type StatementLine struct {
-	BillingID string `json:"billingId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
-	// first day, in the time zone, YYYY-MM-DD in UTC
-	From string `json:"from"`
-	// last day, in the time zone, YYYY-MM-DD in UTC
-	To string `json:"to"`
-	// the workspace's time zone
-	Timezone string `json:"timezone"`
+	From            string `json:"from"`
+	To              string `json:"to"`
+	Timezone        string `json:"timezone"`
 	// credits granted before: decimal text, exact; negative where it takes away
 	OpeningTotal string `json:"openingTotal"`
 	// credits used before: decimal text, exact; negative where it takes away
@@ -1563,52 +1378,35 @@ type StatementLine struct {
 
 // ListStatementsQuery is what ListStatements takes besides; what is left out has its default.
 type ListStatementsQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
+	Limit       int64  `json:"limit,omitempty"`
 	Cursor      string `json:"cursor,omitempty"`
 	WorkspaceID string `json:"workspaceId"`
-	// the month, YYYY-MM
-	Month string `json:"month,omitempty"`
-	// first day, instead of a month, YYYY-MM-DD in UTC
-	From string `json:"from,omitempty"`
-	// last day, at most 366 days later, YYYY-MM-DD in UTC
-	To string `json:"to,omitempty"`
-	// 1: CSV begins with a byte order mark, by which Excel knows UTF-8; one of "0", "1"; default "0"
+	Month       string `json:"month,omitempty"`
+	From        string `json:"from,omitempty"`
+	To          string `json:"to,omitempty"`
+	// one of "0", "1"; default "0"
 	Bom string `json:"bom,omitempty"`
 }
 
 // ListHoldsResult is what ListHolds answers.
 type ListHoldsResult struct {
+	NextPage
 	Holds []OpenHold `json:"holds"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // OpenHold is an OpenHold of the OpenAPI document.
 type OpenHold struct {
-	// id of the hold, as the verification answered it
-	ID string `json:"id"`
-	// what is held: decimal text, at most six decimals, at most 9000000000
-	Credits  string `json:"credits"`
-	APIKeyID string `json:"apiKeyId"`
-	// what is counted; at most 256 bytes in UTF-8
+	Hold
+	APIKeyID  string `json:"apiKeyId"`
 	UsageName string `json:"usageName"`
 	// what becomes of the credits at its end; one of "release", "charge"
 	OnExpiry string `json:"onExpiry"`
 	// since when it is held, RFC 3339 in UTC
 	CreatedAt time.Time `json:"createdAt"`
-	// when the hold ends, in Unix milliseconds
-	ExpiresAt int64 `json:"expiresAt"`
 }
 
 // ListHoldsQuery is what ListHolds takes besides; what is left out has its default.
-type ListHoldsQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-}
+type ListHoldsQuery = Page
 
 // CaptureHoldResult is what CaptureHold answers.
 type CaptureHoldResult struct {
@@ -1618,7 +1416,6 @@ type CaptureHoldResult struct {
 
 // Capture is a Capture of the OpenAPI document.
 type Capture struct {
-	// id of the hold, as the verification answered it
 	HoldID string `json:"holdId"`
 	// what was debited: decimal text, at most six decimals, at most 9000000000
 	Usage string `json:"usage"`
@@ -1644,7 +1441,6 @@ type ReleaseHoldResult struct {
 
 // Release is a Release of the OpenAPI document.
 type Release struct {
-	// id of the hold, as the verification answered it
 	HoldID string `json:"holdId"`
 }
 
@@ -1676,8 +1472,7 @@ type GetUsageResult struct {
 // UsageRow is an UsageRow of the OpenAPI document.
 type UsageRow struct {
 	// id of the billing record; absent for keys without one
-	BillingID string `json:"billingId,omitempty"`
-	// the record's external meter
+	BillingID       string `json:"billingId,omitempty"`
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
 	// what is counted
 	UsageName string `json:"usageName,omitempty"`
@@ -1717,7 +1512,7 @@ type GetUsageQuery struct {
 	GroupBy string `json:"groupBy,omitempty"`
 	// only usage of this name
 	UsageName string `json:"usageName,omitempty"`
-	// 1: CSV begins with a byte order mark, by which Excel knows UTF-8; one of "0", "1"; default "0"
+	// one of "0", "1"; default "0"
 	Bom string `json:"bom,omitempty"`
 }
 
@@ -1732,43 +1527,28 @@ type ListUsageResult struct {
 
 // UsageOfPeriod is an UsageOfPeriod of the OpenAPI document.
 type UsageOfPeriod struct {
-	// where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone
-	Start string `json:"start"`
-	// id of the billing record; absent for keys without one
-	BillingID string `json:"billingId,omitempty"`
-	// the record's external meter
-	ExternalMeterID string `json:"externalMeterId,omitempty"`
-	// what is counted
-	UsageName string `json:"usageName,omitempty"`
-	// id of the API key; absent for corrections
-	APIKeyID string `json:"apiKeyId,omitempty"`
-	// what the verifications named
-	Route string `json:"route,omitempty"`
-	// true for all routes beyond the 1000 largest of the answer together
-	Other bool `json:"other,omitempty"`
-	// the key's customer
-	CustomerID string `json:"customerId,omitempty"`
-	// credits used, decimal text; corrections may make it negative
+	Start             string `json:"start"`
+	BillingID         string `json:"billingId,omitempty"`
+	ExternalMeterID   string `json:"externalMeterId,omitempty"`
+	UsageName         string `json:"usageName,omitempty"`
+	APIKeyID          string `json:"apiKeyId,omitempty"`
+	Route             string `json:"route,omitempty"`
+	Other             bool   `json:"other,omitempty"`
+	CustomerID        string `json:"customerId,omitempty"`
 	TotalBillingUsage string `json:"totalBillingUsage"`
-	// number of verifications and captures, also of those that cost nothing
-	Events int64 `json:"events"`
-	// true where `from` or `to` lies within the period: the row has only what is between
-	Partial bool `json:"partial,omitempty"`
+	Events            int64  `json:"events"`
+	Partial           bool   `json:"partial,omitempty"`
 }
 
 // ListUsageQuery is what ListUsage takes besides; what is left out has its default.
 type ListUsageQuery struct {
 	WorkspaceID string `json:"workspaceId"`
-	// first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to`
-	From string `json:"from,omitempty"`
-	// last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now
-	To string `json:"to,omitempty"`
-	// length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660; one of "hour", "day", "week", "month"
+	From        string `json:"from,omitempty"`
+	To          string `json:"to,omitempty"`
+	// one of "hour", "day", "week", "month"
 	Interval string `json:"interval,omitempty"`
-	// IANA time zone of days, weeks and months, default UTC
 	Timezone string `json:"timezone,omitempty"`
-	// any of billing, usageName, key, route, customer, separated by commas; default billing,usageName
-	GroupBy string `json:"groupBy,omitempty"`
+	GroupBy  string `json:"groupBy,omitempty"`
 	// id of the billing record: only its usage
 	BillingID string `json:"billingId,omitempty"`
 	// only usage of the record of this external meter
@@ -1781,7 +1561,7 @@ type ListUsageQuery struct {
 	UsageName string `json:"usageName,omitempty"`
 	// only usage of verifications that named this route
 	Route string `json:"route,omitempty"`
-	// 1: CSV begins with a byte order mark, by which Excel knows UTF-8; one of "0", "1"; default "0"
+	// one of "0", "1"; default "0"
 	Bom string `json:"bom,omitempty"`
 	// maximum number of rows in JSON; default 1000
 	Limit int64 `json:"limit,omitempty"`
@@ -1820,23 +1600,20 @@ type RecentVerification struct {
 
 // RecentVerificationLimitedBy is a part of requests or answers.
 type RecentVerificationLimitedBy struct {
-	// whose limit it is; one of "key", "workspace", "billing"
-	On string `json:"on"`
-	// name, unique among the limits of its place
-	Name string `json:"name"`
-	// the limit as it is set
+	// one of "key", "workspace", "billing"
+	On    string `json:"on"`
+	Name  string `json:"name"`
 	Limit Amount `json:"limit"`
 }
 
 // ListRecentVerificationsQuery is what ListRecentVerifications takes besides; what is left out has its default.
 type ListRecentVerificationsQuery struct {
-	APIKeyID    string `json:"apiKeyId,omitempty"`
-	WorkspaceID string `json:"workspaceId,omitempty"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	APIKeyID        string `json:"apiKeyId,omitempty"`
+	WorkspaceID     string `json:"workspaceId,omitempty"`
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
 	// only refusals, or only those that were VALID
 	Refused *bool `json:"refused,omitempty"`
-	// the answer to the call; one of "VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"
+	// one of "VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"
 	Status string `json:"status,omitempty"`
 	// only refusals for this reason; one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
 	Reason string `json:"reason,omitempty"`
@@ -1859,9 +1636,9 @@ type CountVerificationsResult struct {
 type VerificationCount struct {
 	// when the period begins, RFC 3339 with the offset of the zone
 	Start string `json:"start"`
-	// the answer to the call; one of "VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"
+	// one of "VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"
 	Status string `json:"status,omitempty"`
-	// why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID; one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
+	// one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
 	Reason string `json:"reason,omitempty"`
 	// the limit that refused: its place, a slash, and its name
 	Limit    string `json:"limit,omitempty"`
@@ -1885,9 +1662,9 @@ type CountVerificationsQuery struct {
 	Timezone string `json:"timezone,omitempty"`
 	// any of status, reason, limit, key, with commas between; empty: none; default "status"
 	GroupBy string `json:"groupBy,omitempty"`
-	// the answer to the call; one of "VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"
+	// one of "VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"
 	Status string `json:"status,omitempty"`
-	// why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID; one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
+	// one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
 	Reason string `json:"reason,omitempty"`
 	// only refusals by this limit
 	Limit    string `json:"limit,omitempty"`
@@ -1898,7 +1675,6 @@ type CountVerificationsQuery struct {
 
 // CreateJWTResult is what CreateJWT answers.
 type CreateJWTResult struct {
-	// the JWT
 	JWT string `json:"jwt"`
 }
 
@@ -1924,7 +1700,6 @@ type VerifyJWTResult struct {
 	Payload map[string]any `json:"payload,omitempty"`
 	// when it expires, in Unix seconds
 	Exp *int64 `json:"exp,omitempty"`
-	// the recipient that the JWT is meant for
 	Aud string `json:"aud,omitempty"`
 	// the workspaces that it is limited to; absent: it is for the whole team
 	WorkspaceIDs []string `json:"workspaceIds,omitempty"`
@@ -1938,7 +1713,6 @@ type VerifyJWTRequest struct {
 
 // RevokeJWTResult is what RevokeJWT answers.
 type RevokeJWTResult struct {
-	// the `jti` of a JWT
 	JTI string `json:"jti"`
 	// until when the revocation is kept: by then the JWT has expired, in Unix milliseconds
 	ExpiresAt int64 `json:"expiresAt"`
@@ -1983,7 +1757,6 @@ type JWTSettings struct {
 
 // UpdateJWTSettingsRequest is what UpdateJWTSettings takes.
 type UpdateJWTSettingsRequest struct {
-	// whether the key set of all teams contains the team's keys
 	SharedKeySet *bool `json:"sharedKeySet,omitempty"`
 	// what new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set; one of "TEAM_ID", "URL"
 	Issuer *string `json:"issuer,omitempty"`
@@ -1999,8 +1772,7 @@ type PublicJWK struct {
 	Kty string `json:"kty"`
 	Crv string `json:"crv"`
 	// the key itself, base64url
-	X string `json:"x"`
-	// id of the signing key
+	X   string `json:"x"`
 	Kid string `json:"kid"`
 	Alg string `json:"alg"`
 	Use string `json:"use"`
@@ -2030,21 +1802,16 @@ type CreateLinkTokenResult struct {
 
 // CreateLinkTokenResultLinkToken is a part of requests or answers.
 type CreateLinkTokenResultLinkToken struct {
-	// id of the link token
 	ID string `json:"id"`
 	// the link token; only this answer contains it
 	Token string `json:"token"`
 	// when it expires, in Unix milliseconds
-	ExpiresAt   int64  `json:"expiresAt"`
-	WorkspaceID string `json:"workspaceId"`
-	// your own id of the customer
-	CustomerID string `json:"customerId"`
-	// your own id of the billing to link
-	ExternalBillingID string `json:"externalBillingId,omitempty"`
-	// id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace
-	BillingID string `json:"billingId,omitempty"`
-	// what the customer may do in the portal besides looking; `rotate`: rotate the own keys
-	Permissions []string `json:"permissions,omitempty"`
+	ExpiresAt         int64    `json:"expiresAt"`
+	WorkspaceID       string   `json:"workspaceId"`
+	CustomerID        string   `json:"customerId"`
+	ExternalBillingID string   `json:"externalBillingId,omitempty"`
+	BillingID         string   `json:"billingId,omitempty"`
+	Permissions       []string `json:"permissions,omitempty"`
 }
 
 // CreateLinkTokenRequest is what CreateLinkToken takes.
@@ -2065,18 +1832,13 @@ type CreateLinkTokenRequest struct {
 // LinkToken is a LinkToken of the OpenAPI document.
 type LinkToken struct {
 	// whether it is in force
-	Valid bool `json:"valid"`
-	// when it expires, in Unix milliseconds
-	ExpiresAt   *int64 `json:"expiresAt,omitempty"`
-	WorkspaceID string `json:"workspaceId,omitempty"`
-	// your own id of the customer
-	CustomerID string `json:"customerId,omitempty"`
-	// your own id of the billing to link
-	ExternalBillingID string `json:"externalBillingId,omitempty"`
-	// id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace
-	BillingID string `json:"billingId,omitempty"`
-	// what the customer may do in the portal besides looking; `rotate`: rotate the own keys
-	Permissions []string `json:"permissions,omitempty"`
+	Valid             bool     `json:"valid"`
+	ExpiresAt         *int64   `json:"expiresAt,omitempty"`
+	WorkspaceID       string   `json:"workspaceId,omitempty"`
+	CustomerID        string   `json:"customerId,omitempty"`
+	ExternalBillingID string   `json:"externalBillingId,omitempty"`
+	BillingID         string   `json:"billingId,omitempty"`
+	Permissions       []string `json:"permissions,omitempty"`
 }
 
 // CreateAccessTokenResult is what CreateAccessToken answers.
@@ -2086,9 +1848,7 @@ type CreateAccessTokenResult struct {
 
 // CreateAccessTokenResultAccessToken is a part of requests or answers.
 type CreateAccessTokenResultAccessToken struct {
-	// id of the access token
-	ID string `json:"id"`
-	// name that people see, not blank and without invisible characters
+	ID   string `json:"id"`
 	Name string `json:"name"`
 	// the part of the token that may be shown
 	MaskedToken string   `json:"maskedToken"`
@@ -2097,13 +1857,11 @@ type CreateAccessTokenResultAccessToken struct {
 	WorkspaceIDs []string `json:"workspaceIds,omitempty"`
 	// the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all
 	AllowedIPs []string `json:"allowedIPs,omitempty"`
-	// when it expires, in Unix milliseconds
-	ExpiresAt *int64 `json:"expiresAt,omitempty"`
+	ExpiresAt  *int64   `json:"expiresAt,omitempty"`
 	// id of the access token that made it; absent: an operator did
 	CreatedBy string `json:"createdBy,omitempty"`
 	// whether it was revoked; that is final
-	Revoked bool `json:"revoked"`
-	// when it was made, RFC 3339 in UTC
+	Revoked   bool      `json:"revoked"`
 	CreatedAt time.Time `json:"createdAt"`
 	// the secret; only this answer contains it
 	Token string `json:"token"`
@@ -2124,32 +1882,22 @@ type CreateAccessTokenRequest struct {
 
 // ListAccessTokensResult is what ListAccessTokens answers.
 type ListAccessTokensResult struct {
+	NextPage
 	AccessTokens []AccessToken `json:"accessTokens"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // AccessToken is an AccessToken of the OpenAPI document.
 type AccessToken struct {
-	// id of the access token
-	ID string `json:"id"`
-	// name that people see, not blank and without invisible characters
-	Name string `json:"name"`
-	// the part of the token that may be shown
-	MaskedToken string   `json:"maskedToken"`
-	Permissions []string `json:"permissions"`
-	// the workspaces it is limited to; absent: all
-	WorkspaceIDs []string `json:"workspaceIds,omitempty"`
-	// the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all
-	AllowedIPs []string `json:"allowedIPs,omitempty"`
-	// when it expires, in Unix milliseconds
-	ExpiresAt *int64 `json:"expiresAt,omitempty"`
-	// id of the access token that made it; absent: an operator did
-	CreatedBy string `json:"createdBy,omitempty"`
-	// whether it was revoked; that is final
-	Revoked bool `json:"revoked"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
+	ID           string    `json:"id"`
+	Name         string    `json:"name"`
+	MaskedToken  string    `json:"maskedToken"`
+	Permissions  []string  `json:"permissions"`
+	WorkspaceIDs []string  `json:"workspaceIds,omitempty"`
+	AllowedIPs   []string  `json:"allowedIPs,omitempty"`
+	ExpiresAt    *int64    `json:"expiresAt,omitempty"`
+	CreatedBy    string    `json:"createdBy,omitempty"`
+	Revoked      bool      `json:"revoked"`
+	CreatedAt    time.Time `json:"createdAt"`
 	// when it was last used; at most a minute behind, RFC 3339 in UTC
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
 	// when it was revoked, RFC 3339 in UTC
@@ -2157,12 +1905,7 @@ type AccessToken struct {
 }
 
 // ListAccessTokensQuery is what ListAccessTokens takes besides; what is left out has its default.
-type ListAccessTokensQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-}
+type ListAccessTokensQuery = Page
 
 // AccessTokenResult is what AccessToken answers.
 type AccessTokenResult struct {
@@ -2191,14 +1934,12 @@ type DeleteAccessTokenQuery struct {
 
 // ListAuditLogResult is what ListAuditLog answers.
 type ListAuditLogResult struct {
+	NextPage
 	AuditLog []AuditEntry `json:"auditLog"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // AuditEntry is an AuditEntry of the OpenAPI document.
 type AuditEntry struct {
-	// id of the audit entry
 	ID string `json:"id"`
 	// method and path of the operation, or the command of the operator
 	Operation string `json:"operation"`
@@ -2220,7 +1961,6 @@ type AuditEntry struct {
 	Address string `json:"address,omitempty"`
 	// User-Agent of the client, at most 256 characters
 	UserAgent string `json:"userAgent,omitempty"`
-	// X-Request-Id of the request
 	RequestID string `json:"requestId,omitempty"`
 	// as it was; absent: it was created, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON
 	Before map[string]any `json:"before,omitempty"`
@@ -2232,9 +1972,7 @@ type AuditEntry struct {
 
 // ListAuditLogQuery is what ListAuditLog takes besides; what is left out has its default.
 type ListAuditLogQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
+	Limit  int64  `json:"limit,omitempty"`
 	Cursor string `json:"cursor,omitempty"`
 	// only changes that this access token made
 	TokenID string `json:"tokenId,omitempty"`
@@ -2263,17 +2001,19 @@ type NewWebhookResult struct {
 
 // NewWebhook is a NewWebhook of the OpenAPI document.
 type NewWebhook struct {
-	// id of the webhook
-	ID string `json:"id"`
-	// where events are posted: `https://`, with the name of a host that can be reached from outside
-	URL string `json:"url"`
-	// the types of events that it gets
-	Events []string `json:"events"`
-	// id of the workspace whose events it gets; absent: those of all
-	WorkspaceID string `json:"workspaceId,omitempty"`
-	// what it is for
-	Description string `json:"description,omitempty"`
-	Enabled     bool   `json:"enabled"`
+	Webhook
+	// the secret that signs: only this answer contains it
+	Secret string `json:"secret"`
+}
+
+// Webhook is a Webhook of the OpenAPI document.
+type Webhook struct {
+	ID          string   `json:"id"`
+	URL         string   `json:"url"`
+	Events      []string `json:"events"`
+	WorkspaceID string   `json:"workspaceId,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Enabled     bool     `json:"enabled"`
 	// why it is not enabled: a request, an answer 410, or five days of failures; one of "REQUESTED", "GONE", "FAILING"
 	DisabledReason string `json:"disabledReason,omitempty"`
 	// when it was disabled, RFC 3339 in UTC
@@ -2281,13 +2021,9 @@ type NewWebhook struct {
 	// since when every try failed, RFC 3339 in UTC
 	FailingSince *time.Time `json:"failingSince,omitempty"`
 	// events that it did not get, because too many were waiting
-	MissedEvents int64 `json:"missedEvents"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
-	// when its settings last changed, RFC 3339 in UTC
-	UpdatedAt time.Time `json:"updatedAt"`
-	// the secret that signs: only this answer contains it
-	Secret string `json:"secret"`
+	MissedEvents int64     `json:"missedEvents"`
+	CreatedAt    time.Time `json:"createdAt"`
+	UpdatedAt    time.Time `json:"updatedAt"`
 }
 
 // CreateWebhookRequest is what CreateWebhook takes.
@@ -2304,45 +2040,12 @@ type CreateWebhookRequest struct {
 
 // ListWebhooksResult is what ListWebhooks answers.
 type ListWebhooksResult struct {
+	NextPage
 	Webhooks []Webhook `json:"webhooks"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
-}
-
-// Webhook is a Webhook of the OpenAPI document.
-type Webhook struct {
-	// id of the webhook
-	ID string `json:"id"`
-	// where events are posted: `https://`, with the name of a host that can be reached from outside
-	URL string `json:"url"`
-	// the types of events that it gets
-	Events []string `json:"events"`
-	// id of the workspace whose events it gets; absent: those of all
-	WorkspaceID string `json:"workspaceId,omitempty"`
-	// what it is for
-	Description string `json:"description,omitempty"`
-	Enabled     bool   `json:"enabled"`
-	// why it is not enabled: a request, an answer 410, or five days of failures; one of "REQUESTED", "GONE", "FAILING"
-	DisabledReason string `json:"disabledReason,omitempty"`
-	// when it was disabled, RFC 3339 in UTC
-	DisabledAt *time.Time `json:"disabledAt,omitempty"`
-	// since when every try failed, RFC 3339 in UTC
-	FailingSince *time.Time `json:"failingSince,omitempty"`
-	// events that it did not get, because too many were waiting
-	MissedEvents int64 `json:"missedEvents"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
-	// when its settings last changed, RFC 3339 in UTC
-	UpdatedAt time.Time `json:"updatedAt"`
 }
 
 // ListWebhooksQuery is what ListWebhooks takes besides; what is left out has its default.
-type ListWebhooksQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-}
+type ListWebhooksQuery = Page
 
 // WebhookResult is what Webhook answers.
 type WebhookResult struct {
@@ -2351,17 +2054,15 @@ type WebhookResult struct {
 
 // ListWebhookDeliveriesResult is what ListWebhookDeliveries answers.
 type ListWebhookDeliveriesResult struct {
+	NextPage
 	Deliveries []WebhookDelivery `json:"deliveries"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // WebhookDelivery is a WebhookDelivery of the OpenAPI document.
 type WebhookDelivery struct {
 	// type of the event
 	Type string `json:"type"`
-	// id of the webhook delivery
-	ID string `json:"id"`
+	ID   string `json:"id"`
 	// `webhook-id` of the event, the same at every try
 	EventID string `json:"eventId"`
 	// what the event says, as its body has it under `data`
@@ -2391,21 +2092,14 @@ type WebhookTry struct {
 }
 
 // ListWebhookDeliveriesQuery is what ListWebhookDeliveries takes besides; what is left out has its default.
-type ListWebhookDeliveriesQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-}
+type ListWebhookDeliveriesQuery = Page
 
 // UpdateWebhookRequest is what UpdateWebhook takes.
 type UpdateWebhookRequest struct {
 	// whether events are delivered
-	Enabled *bool `json:"enabled,omitempty"`
-	// the types of events that it gets
-	Events *[]string `json:"events,omitempty"`
-	// where events are posted: `https://`, with the name of a host that can be reached from outside
-	URL *string `json:"url,omitempty"`
+	Enabled *bool     `json:"enabled,omitempty"`
+	Events  *[]string `json:"events,omitempty"`
+	URL     *string   `json:"url,omitempty"`
 }
 
 // RotateWebhookSecretRequest is what RotateWebhookSecret takes.
@@ -2426,27 +2120,26 @@ type NewMeterDestinationResult struct {
 
 // NewMeterDestination is a NewMeterDestination of the OpenAPI document.
 type NewMeterDestination struct {
-	// id of the meter destination
+	MeterDestination
+	// of kind `http`, the secret that signs: only this answer contains it
+	Secret string `json:"secret,omitempty"`
+}
+
+// MeterDestination is a MeterDestination of the OpenAPI document.
+type MeterDestination struct {
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
-	// in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are; one of "stripe", "openmeter", "cloudevents", "lago", "http"
-	Kind string `json:"kind"`
-	// what people call it
-	Name string `json:"name"`
-	// where events are posted: `https://`, with the name of a host that can be reached from outside
-	URL string `json:"url"`
-	// event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`
+	// one of "stripe", "openmeter", "cloudevents", "lago", "http"
+	Kind       string         `json:"kind"`
+	Name       string         `json:"name"`
+	URL        string         `json:"url"`
 	EventNames map[string]any `json:"eventNames"`
-	// what is sent to a destination that takes one number, and what the proof compares; one of "credits", "events"
-	Measure string `json:"measure"`
-	// how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000
-	Unit string `json:"unit"`
-	// most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode
-	BatchSize int64 `json:"batchSize"`
-	// usage is sent from this hour on, RFC 3339 in UTC
-	StartsAt time.Time `json:"startsAt"`
-	// whether it is sent anything; what is used meanwhile waits
-	Enabled bool `json:"enabled"`
+	// one of "credits", "events"
+	Measure   string    `json:"measure"`
+	Unit      string    `json:"unit"`
+	BatchSize int64     `json:"batchSize"`
+	StartsAt  time.Time `json:"startsAt"`
+	Enabled   bool      `json:"enabled"`
 	// events that wait
 	WaitingEvents int64 `json:"waitingEvents"`
 	// the oldest hour that waits, RFC 3339 in UTC
@@ -2458,13 +2151,9 @@ type NewMeterDestination struct {
 	// since when it takes none, RFC 3339 in UTC
 	FailingSince *time.Time `json:"failingSince,omitempty"`
 	// why not, or why the last event failed
-	LastError string `json:"lastError,omitempty"`
-	// when it was made, RFC 3339 in UTC
+	LastError string    `json:"lastError,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
-	// when its settings last changed, RFC 3339 in UTC
 	UpdatedAt time.Time `json:"updatedAt"`
-	// of kind `http`, the secret that signs: only this answer contains it
-	Secret string `json:"secret,omitempty"`
 }
 
 // CreateMeterDestinationRequest is what CreateMeterDestination takes.
@@ -2494,57 +2183,13 @@ type CreateMeterDestinationRequest struct {
 
 // ListMeterDestinationsResult is what ListMeterDestinations answers.
 type ListMeterDestinationsResult struct {
+	NextPage
 	Destinations []MeterDestination `json:"destinations"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
-}
-
-// MeterDestination is a MeterDestination of the OpenAPI document.
-type MeterDestination struct {
-	// id of the meter destination
-	ID          string `json:"id"`
-	WorkspaceID string `json:"workspaceId"`
-	// in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are; one of "stripe", "openmeter", "cloudevents", "lago", "http"
-	Kind string `json:"kind"`
-	// what people call it
-	Name string `json:"name"`
-	// where events are posted: `https://`, with the name of a host that can be reached from outside
-	URL string `json:"url"`
-	// event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`
-	EventNames map[string]any `json:"eventNames"`
-	// what is sent to a destination that takes one number, and what the proof compares; one of "credits", "events"
-	Measure string `json:"measure"`
-	// how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000
-	Unit string `json:"unit"`
-	// most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode
-	BatchSize int64 `json:"batchSize"`
-	// usage is sent from this hour on, RFC 3339 in UTC
-	StartsAt time.Time `json:"startsAt"`
-	// whether it is sent anything; what is used meanwhile waits
-	Enabled bool `json:"enabled"`
-	// events that wait
-	WaitingEvents int64 `json:"waitingEvents"`
-	// the oldest hour that waits, RFC 3339 in UTC
-	WaitingSince *time.Time `json:"waitingSince,omitempty"`
-	// events that failed for good
-	FailedEvents int64 `json:"failedEvents"`
-	// when it last took events, RFC 3339 in UTC
-	LastSentAt *time.Time `json:"lastSentAt,omitempty"`
-	// since when it takes none, RFC 3339 in UTC
-	FailingSince *time.Time `json:"failingSince,omitempty"`
-	// why not, or why the last event failed
-	LastError string `json:"lastError,omitempty"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
-	// when its settings last changed, RFC 3339 in UTC
-	UpdatedAt time.Time `json:"updatedAt"`
 }
 
 // ListMeterDestinationsQuery is what ListMeterDestinations takes besides; what is left out has its default.
 type ListMeterDestinationsQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
+	Limit       int64  `json:"limit,omitempty"`
 	Cursor      string `json:"cursor,omitempty"`
 	WorkspaceID string `json:"workspaceId,omitempty"`
 }
@@ -2556,30 +2201,23 @@ type MeterDestinationResult struct {
 
 // UpdateMeterDestinationRequest is what UpdateMeterDestination takes.
 type UpdateMeterDestinationRequest struct {
-	// what people call it
-	Name *string `json:"name,omitempty"`
-	// where events are posted: `https://`, with the name of a host that can be reached from outside
-	URL *string `json:"url,omitempty"`
-	// what it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer
-	Secret *string `json:"secret,omitempty"`
-	// event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`
+	Name       *string         `json:"name,omitempty"`
+	URL        *string         `json:"url,omitempty"`
+	Secret     *string         `json:"secret,omitempty"`
 	EventNames *map[string]any `json:"eventNames,omitempty"`
-	// most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode
-	BatchSize *int64 `json:"batchSize,omitempty"`
+	BatchSize  *int64          `json:"batchSize,omitempty"`
 	// whether it is sent anything; `true` also tries at once what was put off
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
 // ListMeterEventsResult is what ListMeterEvents answers.
 type ListMeterEventsResult struct {
+	NextPage
 	Events []MeterEvent `json:"events"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // MeterEvent is a MeterEvent of the OpenAPI document.
 type MeterEvent struct {
-	// id of the meter event
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// when its hour began, RFC 3339 in UTC
@@ -2594,8 +2232,7 @@ type MeterEvent struct {
 	ExternalID string `json:"externalId"`
 	// what the usage name is called there
 	EventName string `json:"eventName"`
-	// what is sent: credits or events, of a destination that takes whole numbers so many of its units
-	Value string `json:"value"`
+	Value     string `json:"value"`
 	// 0 for the first event of an hour, and counted on for each correction of it
 	Number int64 `json:"number"`
 	// CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there; one of "WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"
@@ -2608,11 +2245,9 @@ type MeterEvent struct {
 
 // ListMeterEventsQuery is what ListMeterEvents takes besides; what is left out has its default.
 type ListMeterEventsQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
+	Limit  int64  `json:"limit,omitempty"`
 	Cursor string `json:"cursor,omitempty"`
-	// CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there; one of "WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"
+	// one of "WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"
 	State     string `json:"state,omitempty"`
 	BillingID string `json:"billingId,omitempty"`
 }
@@ -2640,28 +2275,20 @@ type PreviewMeterEventsResult struct {
 
 // MeterPreviewEvent is a MeterPreviewEvent of the OpenAPI document.
 type MeterPreviewEvent struct {
-	BillingID string `json:"billingId"`
-	// when its hour began, RFC 3339 in UTC
-	Hour time.Time `json:"hour"`
-	// usage name; empty: usage that was given none
-	UsageName string `json:"usageName"`
-	// credits that were used: decimal text, below 0 in a correction
-	Credits string `json:"credits"`
-	// how many events those are
-	Events int64 `json:"events"`
-	// what the record is called there
-	ExternalID string `json:"externalId"`
-	// what the usage name is called there
-	EventName string `json:"eventName"`
-	// what is sent: credits or events, of a destination that takes whole numbers so many of its units
-	Value string `json:"value"`
+	BillingID  string    `json:"billingId"`
+	Hour       time.Time `json:"hour"`
+	UsageName  string    `json:"usageName"`
+	Credits    string    `json:"credits"`
+	Events     int64     `json:"events"`
+	ExternalID string    `json:"externalId"`
+	EventName  string    `json:"eventName"`
+	Value      string    `json:"value"`
 	// one of "WAITING", "CARRIED", "LEFT_OUT"
 	State string `json:"state"`
 }
 
 // PreviewMeterEventsQuery is what PreviewMeterEvents takes besides; what is left out has its default.
 type PreviewMeterEventsQuery struct {
-	// the day, YYYY-MM-DD in UTC
 	Day string `json:"day"`
 }
 
@@ -2672,7 +2299,6 @@ type MeterProofResult struct {
 
 // MeterProof is a MeterProof of the OpenAPI document.
 type MeterProof struct {
-	// the month, YYYY-MM
 	Month string `json:"month"`
 	// whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned, or what is carried on does not add up; one of "EXACT", "PENDING", "DIFFERENT"
 	Status string `json:"status"`
@@ -2709,25 +2335,19 @@ type PaymentSourceResult struct {
 
 // PaymentSource is a PaymentSource of the OpenAPI document.
 type PaymentSource struct {
-	// id of the payment source
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
-	// who tells of payments; one of "stripe"
-	Kind string `json:"kind"`
-	// what people call it
-	Name string `json:"name"`
-	// what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price
-	Rules []PaymentRule `json:"rules"`
-	// field of the metadata that names the externalMeterId; without it, or its value, the customer counts
-	MetadataField string `json:"metadataField,omitempty"`
-	// id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer
-	DestinationID string `json:"destinationId,omitempty"`
+	// one of "stripe"
+	Kind          string        `json:"kind"`
+	Name          string        `json:"name"`
+	Rules         []PaymentRule `json:"rules"`
+	MetadataField string        `json:"metadataField,omitempty"`
+	DestinationID string        `json:"destinationId,omitempty"`
 	// whether it has a signing secret, and so takes events
 	HasSecret bool `json:"hasSecret"`
 	// until when the signing secret of before counts too, RFC 3339 in UTC
 	PreviousSecretUntil *time.Time `json:"previousSecretUntil,omitempty"`
-	// when it was made, RFC 3339 in UTC
-	CreatedAt time.Time `json:"createdAt"`
+	CreatedAt           time.Time  `json:"createdAt"`
 	// when it was last changed, RFC 3339 in UTC
 	UpdatedAt time.Time `json:"updatedAt"`
 }
@@ -2746,7 +2366,7 @@ type PaymentRule struct {
 	Credits string `json:"credits,omitempty"`
 	// so many days after the grant is made its credits end, on the next Monday or, beyond 366 days, the next first of a month, 00:00 UTC; default never
 	ExpiresAfterDays int64 `json:"expiresAfterDays,omitempty"`
-	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
+	// default 50
 	Priority *int64 `json:"priority,omitempty"`
 	// name of the grants
 	Name string `json:"name,omitempty"`
@@ -2771,46 +2391,36 @@ type CreatePaymentSourceRequest struct {
 
 // ListPaymentSourcesResult is what ListPaymentSources answers.
 type ListPaymentSourcesResult struct {
+	NextPage
 	Sources []PaymentSource `json:"sources"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // ListPaymentSourcesQuery is what ListPaymentSources takes besides; what is left out has its default.
 type ListPaymentSourcesQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
+	Limit       int64  `json:"limit,omitempty"`
 	Cursor      string `json:"cursor,omitempty"`
 	WorkspaceID string `json:"workspaceId,omitempty"`
 }
 
 // UpdatePaymentSourceRequest is what UpdatePaymentSource takes.
 type UpdatePaymentSourceRequest struct {
-	// what people call it
-	Name *string `json:"name,omitempty"`
-	// what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price
-	Rules *[]PaymentRule `json:"rules,omitempty"`
-	// field of the metadata that names the externalMeterId; without it, or its value, the customer counts
+	Name          *string           `json:"name,omitempty"`
+	Rules         *[]PaymentRule    `json:"rules,omitempty"`
 	MetadataField *Nullable[string] `json:"metadataField,omitempty"`
-	// id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer
 	DestinationID *Nullable[string] `json:"destinationId,omitempty"`
-	// signing secret of the endpoint at Stripe, `whsec_…`; stored encrypted, and in no answer
-	Secret *string `json:"secret,omitempty"`
+	Secret        *string           `json:"secret,omitempty"`
 	// the secret of before ends at once: it leaked; default false
 	EndPrevious *bool `json:"endPrevious,omitempty"`
 }
 
 // ListPaymentsResult is what ListPayments answers.
 type ListPaymentsResult struct {
+	NextPage
 	Payments []Payment `json:"payments"`
-	// where the next page starts; absent on the last one
-	NextCursor string `json:"nextCursor,omitempty"`
 }
 
 // Payment is a Payment of the OpenAPI document.
 type Payment struct {
-	// id of the payment
 	ID string `json:"id"`
 	// id of what was paid: a payment intent, an invoice or a session
 	ObjectID string `json:"objectId"`
@@ -2844,9 +2454,7 @@ type Payment struct {
 
 // ListPaymentsQuery is what ListPayments takes besides; what is left out has its default.
 type ListPaymentsQuery struct {
-	// maximum number of items in one answer; default 50
-	Limit int64 `json:"limit,omitempty"`
-	// `nextCursor` of the previous answer
+	Limit  int64  `json:"limit,omitempty"`
 	Cursor string `json:"cursor,omitempty"`
 	// only payments in this state; one of "GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID", "REFUND_WAITS"
 	State string `json:"state,omitempty"`
@@ -2867,19 +2475,19 @@ type Quota struct {
 	// workspaces that are not deleted
 	Workspaces QuotaWorkspaces `json:"workspaces"`
 	// API keys that are not deleted
-	Keys QuotaWorkspaces `json:"keys"`
+	Keys QuotaKeys `json:"keys"`
 	// scopes that are not deleted, of all workspaces
-	Scopes QuotaWorkspaces `json:"scopes"`
+	Scopes QuotaKeys `json:"scopes"`
 	// access tokens that are not revoked
-	AccessTokens QuotaWorkspaces `json:"accessTokens"`
+	AccessTokens QuotaKeys `json:"accessTokens"`
 	// billing records, also those of deleted workspaces
-	BillingRecords QuotaWorkspaces `json:"billingRecords"`
+	BillingRecords QuotaKeys `json:"billingRecords"`
 	// bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments
-	StoredBytes QuotaWorkspaces `json:"storedBytes"`
+	StoredBytes QuotaKeys `json:"storedBytes"`
 	// link tokens, also revoked ones, until 30 days after they expire
-	LinkTokens QuotaWorkspaces `json:"linkTokens"`
+	LinkTokens QuotaKeys `json:"linkTokens"`
 	// bytes that the answers kept under Idempotency-Keys take, each for 24 hours
-	KeptAnswerBytes QuotaWorkspaces `json:"keptAnswerBytes"`
+	KeptAnswerBytes QuotaKeys `json:"keptAnswerBytes"`
 	// verifications per second, on each process
 	VerifyPerSecond QuotaVerifyPerSecond `json:"verifyPerSecond"`
 	// management calls per second, on each process
@@ -2894,16 +2502,20 @@ type QuotaWorkspaces struct {
 	Used int64 `json:"used"`
 }
 
+// QuotaKeys is a part of requests or answers.
+type QuotaKeys struct {
+	Limit int64 `json:"limit"`
+	Used  int64 `json:"used"`
+}
+
 // QuotaVerifyPerSecond is a part of requests or answers.
 type QuotaVerifyPerSecond struct {
-	// how many the team may have
 	Limit int64 `json:"limit"`
 }
 
 // CreditsAlertData is a CreditsAlertData of the OpenAPI document.
 type CreditsAlertData struct {
-	BillingID string `json:"billingId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
 	Alert           Alert  `json:"alert"`
 	// credits used, ever: decimal text, at most six decimals, at most 9000000000 either way
@@ -2913,8 +2525,7 @@ type CreditsAlertData struct {
 
 // TopUpDueData is a TopUpDueData of the OpenAPI document.
 type TopUpDueData struct {
-	BillingID string `json:"billingId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
 	// its id, for the metadata of the payment: it is paid once
 	TopUpID string `json:"topUpId"`
@@ -2927,45 +2538,30 @@ type TopUpDueData struct {
 
 // CreditsData is a CreditsData of the OpenAPI document.
 type CreditsData struct {
-	BillingID string `json:"billingId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
-	// credits used, ever: decimal text, at most six decimals, at most 9000000000 either way
-	UsedCredits string `json:"usedCredits"`
+	UsedCredits     string `json:"usedCredits"`
 	// credits bought, ever: decimal text, at most six decimals, at most 9000000000 either way
 	TotalCredits string `json:"totalCredits"`
 }
 
 // GrantData is a GrantData of the OpenAPI document.
 type GrantData struct {
-	BillingID string `json:"billingId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
 	GrantID         string `json:"grantId"`
 	// credits of it: decimal text, at most six decimals, at most 9000000000 either way
 	Credits string `json:"credits"`
 	// its name
-	Name string `json:"name,omitempty"`
-	// when it begins, or began, in Unix milliseconds
-	BeginsAt int64 `json:"beginsAt"`
+	Name     string `json:"name,omitempty"`
+	BeginsAt int64  `json:"beginsAt"`
 	// when it ends, in Unix milliseconds
 	ExpiresAt *int64 `json:"expiresAt,omitempty"`
 }
 
 // GrantExpiringData is a GrantExpiringData of the OpenAPI document.
 type GrantExpiringData struct {
-	BillingID string `json:"billingId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
-	ExternalMeterID string `json:"externalMeterId"`
-	GrantID         string `json:"grantId"`
-	// credits of it: decimal text, at most six decimals, at most 9000000000 either way
-	Credits string `json:"credits"`
-	// its name
-	Name string `json:"name,omitempty"`
-	// when it begins, or began, in Unix milliseconds
-	BeginsAt int64 `json:"beginsAt"`
-	// when it ends, in Unix milliseconds
-	ExpiresAt *int64 `json:"expiresAt,omitempty"`
+	GrantData
 	// days until its end
 	DaysLeft int64 `json:"daysLeft"`
 }
@@ -2976,18 +2572,16 @@ type LimitReachedData struct {
 	// when the window began, in Unix milliseconds
 	WindowStartsAt int64 `json:"windowStartsAt"`
 	// when it ends, in Unix milliseconds
-	WindowEndsAt int64  `json:"windowEndsAt"`
-	APIKeyID     string `json:"apiKeyId,omitempty"`
-	BillingID    string `json:"billingId,omitempty"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	WindowEndsAt    int64  `json:"windowEndsAt"`
+	APIKeyID        string `json:"apiKeyId,omitempty"`
+	BillingID       string `json:"billingId,omitempty"`
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
 }
 
 // LimitReachedDataLimit is a part of requests or answers.
 type LimitReachedDataLimit struct {
-	// whose limit it is; one of "key", "workspace", "billing"
-	On string `json:"on"`
-	// its name
+	// one of "key", "workspace", "billing"
+	On   string `json:"on"`
 	Name string `json:"name"`
 	// its window
 	Per string `json:"per"`
@@ -2996,54 +2590,36 @@ type LimitReachedDataLimit struct {
 // KeyData is a KeyData of the OpenAPI document.
 type KeyData struct {
 	APIKeyID string `json:"apiKeyId"`
-	// its name
-	Name string `json:"name"`
+	Name     string `json:"name"`
 	// its secret, masked
-	MaskedKey string `json:"maskedKey"`
-	// your own id of the customer
-	CustomerID string `json:"customerId,omitempty"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	MaskedKey       string `json:"maskedKey"`
+	CustomerID      string `json:"customerId,omitempty"`
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
-	// when it expires, in Unix milliseconds
-	ExpiresAt *int64 `json:"expiresAt,omitempty"`
+	ExpiresAt       *int64 `json:"expiresAt,omitempty"`
 }
 
 // KeyExpiringData is a KeyExpiringData of the OpenAPI document.
 type KeyExpiringData struct {
-	APIKeyID string `json:"apiKeyId"`
-	// its name
-	Name string `json:"name"`
-	// its secret, masked
-	MaskedKey string `json:"maskedKey"`
-	// your own id of the customer
-	CustomerID string `json:"customerId,omitempty"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
-	ExternalMeterID string `json:"externalMeterId,omitempty"`
-	// when it expires, in Unix milliseconds
-	ExpiresAt *int64 `json:"expiresAt,omitempty"`
-	// days until its end
+	KeyData
 	DaysLeft int64 `json:"daysLeft"`
 }
 
 // HoldExpiredData is a HoldExpiredData of the OpenAPI document.
 type HoldExpiredData struct {
-	BillingID string `json:"billingId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
 	// id of the event that held the credits; its characters stand in the id of the hold
 	HoldEventID string `json:"holdEventId"`
 	EventID     string `json:"eventId"`
 	APIKeyID    string `json:"apiKeyId"`
-	// credits of it: decimal text, at most six decimals, at most 9000000000 either way
-	Credits string `json:"credits"`
+	Credits     string `json:"credits"`
 	// what became of the credits; one of "released", "charged"
 	Outcome string `json:"outcome"`
 }
 
 // BooksDifferentData is a BooksDifferentData of the OpenAPI document.
 type BooksDifferentData struct {
-	BillingID string `json:"billingId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
+	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
 	// what the balance is, by the books; one of "MISSING", "TOO_MUCH"
 	Status string `json:"status"`
@@ -3068,12 +2644,10 @@ type MonthClosedData struct {
 // MeterFailedData is a MeterFailedData of the OpenAPI document.
 type MeterFailedData struct {
 	DestinationID string `json:"destinationId"`
-	// its name
-	Name string `json:"name"`
+	Name          string `json:"name"`
 	// its kind; one of "stripe", "openmeter", "cloudevents", "lago", "http"
-	Kind string `json:"kind"`
-	// events that failed for good
-	FailedEvents int64 `json:"failedEvents"`
+	Kind         string `json:"kind"`
+	FailedEvents int64  `json:"failedEvents"`
 	// since when every try failed, in Unix milliseconds
 	FailingSince *int64 `json:"failingSince,omitempty"`
 	// why

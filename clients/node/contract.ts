@@ -15,11 +15,10 @@ export interface Contract {
   /** List the API keys of a workspace, also deleted ones unless filtered out (`key:read`). */
   'get /api/v1/workspace/{id}/api-keys': {
     input: Page & {
-      /** id of the workspace */ id: string;
+      id: string;
       /** only keys with this text in their name, customerId or masked key, in any case */
       search?: string | undefined;
-      /** your own id of the customer */ customerId?: string | undefined;
-      /** your own id of the meter; it ties keys to the billing record of the same meter */
+      customerId?: string | undefined;
       externalMeterId?: string | undefined;
       /** only keys that are enabled, or only those that are not */ enabled?: boolean | undefined;
       /** only keys that were deleted, or only those that were not */ deleted?: boolean | undefined;
@@ -27,84 +26,59 @@ export interface Contract {
     output: ListKeysResult;
   };
   /** Get an API key, without its secret (`key:read`). */
-  'get /api/v1/workspace/{id}/api-key/{akid}': {
-    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
-    output: ApiKeyResult;
-  };
+  'get /api/v1/workspace/{id}/api-key/{akid}': { input: { id: string; akid: string }; output: ApiKeyResult };
   /** Change an API key; null clears a setting (`key:write`). */
   'patch /api/v1/workspace/{id}/api-key/{akid}': {
-    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string } & UpdateKeyRequest;
+    input: { id: string; akid: string } & UpdateKeyRequest;
     output: ApiKeyResult;
   };
   /** Report secrets that leaked: keys in the text are disabled, tokens revoked (`key:write`). */
   'post /api/v1/api-key/leaked': { input: ReportLeakedSecretsRequest; output: ReportLeakedSecretsResult };
   /** Give an API key a new secret; only this answer contains it (`key:write`). */
   'post /api/v1/workspace/{id}/api-key/{akid}/rotate': {
-    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string } & RotateKeyRequest;
+    input: { id: string; akid: string } & RotateKeyRequest;
     output: ApiKeyWithSecretResult;
   };
   /** End the earlier secrets of an API key now, where a rotation lets them go on (`key:write`). */
   'delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets': {
-    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
+    input: { id: string; akid: string };
     output: ApiKeyResult;
   };
   /** Delete an API key for good; its record stays readable (`key:write`). */
-  'delete /api/v1/workspace/{id}/api-key/{akid}': {
-    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
-    output: ApiKeyResult;
-  };
+  'delete /api/v1/workspace/{id}/api-key/{akid}': { input: { id: string; akid: string }; output: ApiKeyResult };
   /** Create a workspace (`workspace:write`). */
   'post /api/v1/workspace': { input: CreateWorkspaceRequest; output: WorkspaceResult };
   /** List the workspaces that the access token may use (`workspace:read`). */
   'get /api/v1/workspace': { input: Page; output: ListWorkspacesResult };
   /** Get a workspace (`workspace:read`). */
-  'get /api/v1/workspace/{id}': { input: { /** id of the workspace */ id: string }; output: WorkspaceResult };
+  'get /api/v1/workspace/{id}': { input: { id: string }; output: WorkspaceResult };
   /** Tell when a workspace's books were proved, and which records differ (`billing:read`). */
-  'get /api/v1/workspace/{id}/proof': {
-    input: { /** id of the workspace */ id: string };
-    output: WorkspaceProofResult;
-  };
+  'get /api/v1/workspace/{id}/proof': { input: { id: string }; output: WorkspaceProofResult };
   /** Change a workspace's name and the defaults of its keys and billing records (`workspace:write`). */
-  'patch /api/v1/workspace/{id}': {
-    input: { /** id of the workspace */ id: string } & UpdateWorkspaceRequest;
-    output: WorkspaceResult;
-  };
+  'patch /api/v1/workspace/{id}': { input: { id: string } & UpdateWorkspaceRequest; output: WorkspaceResult };
   /** Delete a workspace for good: its keys are refused at once, its books stay readable (`workspace:write`). */
-  'delete /api/v1/workspace/{id}': { input: { /** id of the workspace */ id: string }; output: WorkspaceResult };
+  'delete /api/v1/workspace/{id}': { input: { id: string }; output: WorkspaceResult };
   /** Close a month of a workspace: its statements never change any more (`billing:write`). */
-  'post /api/v1/workspace/{id}/close': {
-    input: { /** id of the workspace */ id: string } & CloseMonthRequest;
-    output: MonthClosingResult;
-  };
+  'post /api/v1/workspace/{id}/close': { input: { id: string } & CloseMonthRequest; output: MonthClosingResult };
   /** Create a scope in a workspace (`workspace:write`). */
-  'post /api/v1/workspace/{id}/scope': {
-    input: { /** id of the workspace */ id: string } & CreateScopeRequest;
-    output: ScopeResult;
-  };
+  'post /api/v1/workspace/{id}/scope': { input: { id: string } & CreateScopeRequest; output: ScopeResult };
   /** List all scopes of a workspace (`workspace:read`). */
-  'get /api/v1/workspace/{id}/scopes': { input: { /** id of the workspace */ id: string }; output: ListScopesResult };
+  'get /api/v1/workspace/{id}/scopes': { input: { id: string }; output: ListScopesResult };
   /** Get a scope (`workspace:read`). */
-  'get /api/v1/workspace/{id}/scope/{sid}': {
-    input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string };
-    output: ScopeResult;
-  };
+  'get /api/v1/workspace/{id}/scope/{sid}': { input: { id: string; sid: string }; output: ScopeResult };
   /** Change a scope; its representation only while no key has it (`workspace:write`). */
   'patch /api/v1/workspace/{id}/scope/{sid}': {
-    input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string } & UpdateScopeRequest;
+    input: { id: string; sid: string } & UpdateScopeRequest;
     output: ScopeResult;
   };
   /** Delete a scope, and with it every grant of it (`workspace:write`). */
-  'delete /api/v1/workspace/{id}/scope/{sid}': {
-    input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string };
-    output: ScopeResult;
-  };
+  'delete /api/v1/workspace/{id}/scope/{sid}': { input: { id: string; sid: string }; output: ScopeResult };
   /** Create the billing record of a workspace's external meter (`billing:write`). */
   'post /api/v1/customer-billing': { input: CreateBillingRequest; output: CreateBillingResult };
   /** List the billing records of a workspace (`billing:read`). */
   'get /api/v1/workspace/{id}/customer-billings': {
     input: Page & {
-      /** id of the workspace */ id: string;
-      /** your own id of the meter; it ties keys to the billing record of the same meter */
+      id: string;
       externalMeterId?: string | undefined;
       /** only records with this text in their externalMeterId, in any case */ search?: string | undefined;
       /** only records that keys of this customer draw on, or drew on until they were deleted */
@@ -116,118 +90,90 @@ export interface Contract {
   };
   /** Get the billing record of a workspace's external meter (`billing:read`). */
   'get /api/v1/customer-billing': {
-    input: {
-      workspaceId: string;
-      /** your own id of the meter; it ties keys to the billing record of the same meter */
-      externalMeterId: string;
-    };
+    input: { workspaceId: string; externalMeterId: string };
     output: BillingRecordResult;
   };
   /** Add credits to a billing record (`billing:write`). */
   'post /api/v1/customer-billing/refill': { input: RefillBillingRequest; output: BillingRecordResult };
   /** Get a billing record by its id (`billing:read`). */
-  'get /api/v1/customer-billing/{bid}': {
-    input: { /** id of the billing record */ bid: string };
-    output: BillingRecordResult;
-  };
+  'get /api/v1/customer-billing/{bid}': { input: { bid: string }; output: BillingRecordResult };
   /** Correct the used credits of a billing record, in its balance and in its books (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/adjustment': {
-    input: { /** id of the billing record */ bid: string } & AdjustBillingRequest;
+    input: { bid: string } & AdjustBillingRequest;
     output: AdjustmentResult;
   };
   /** Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere (`billing:write`). */
   'patch /api/v1/customer-billing/{bid}': {
-    input: { /** id of the billing record */ bid: string } & UpdateBillingRequest;
+    input: { bid: string } & UpdateBillingRequest;
     output: UpdateBillingResult;
   };
   /** List the refills of a billing record, oldest first (`billing:read`). */
-  'get /api/v1/customer-billing/{bid}/ledger': {
-    input: Page & { /** id of the billing record */ bid: string };
-    output: ListLedgerResult;
-  };
+  'get /api/v1/customer-billing/{bid}/ledger': { input: Page & { bid: string }; output: ListLedgerResult };
   /** Grant credits to a billing record, with a beginning, an end and a priority (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/grant': {
-    input: { /** id of the billing record */ bid: string } & CreateGrantRequest;
+    input: { bid: string } & CreateGrantRequest;
     output: CreateGrantResult;
   };
   /** List the grants of a billing record, oldest first (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/grants': {
     input: Page & {
-      /** id of the billing record */ bid: string;
+      bid: string;
       /** only grants in this state */
       state?: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE' | undefined;
     };
     output: ListGrantsResult;
   };
   /** Get a grant, with what of it was used, has expired and remains (`billing:read`). */
-  'get /api/v1/customer-billing/{bid}/grant/{gid}': {
-    input: { /** id of the billing record */ bid: string; /** id of the grant */ gid: string };
-    output: GrantResult;
-  };
+  'get /api/v1/customer-billing/{bid}/grant/{gid}': { input: { bid: string; gid: string }; output: GrantResult };
   /** Void a grant: what is left of it is gone at once (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/grant/{gid}/void': {
-    input: { /** id of the billing record */ bid: string; /** id of the grant */ gid: string } & VoidGrantRequest;
+    input: { bid: string; gid: string } & VoidGrantRequest;
     output: VoidGrantResult;
   };
   /** List the alerts that a billing record has crossed, newest first (`billing:read`). */
-  'get /api/v1/customer-billing/{bid}/alerts': {
-    input: Page & { /** id of the billing record */ bid: string };
-    output: ListAlertsResult;
-  };
+  'get /api/v1/customer-billing/{bid}/alerts': { input: Page & { bid: string }; output: ListAlertsResult };
   /** Grant credits to a billing record every day, week, month or year (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/grant-schedule': {
-    input: { /** id of the billing record */ bid: string } & CreateGrantScheduleRequest;
+    input: { bid: string } & CreateGrantScheduleRequest;
     output: GrantScheduleResult;
   };
   /** List the grant schedules of a billing record, oldest first (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/grant-schedules': {
-    input: Page & { /** id of the billing record */ bid: string };
+    input: Page & { bid: string };
     output: ListGrantSchedulesResult;
   };
   /** Delete a grant schedule: no further period begins (`billing:write`). */
   'delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}': {
-    input: { /** id of the billing record */ bid: string; /** id of the grant schedule */ sid: string };
+    input: { bid: string; sid: string };
     output: GrantScheduleResult;
   };
   /** Create a plan: what billing records and their keys are given, under one name (`billing:write`). */
-  'post /api/v1/workspace/{id}/plan': {
-    input: { /** id of the workspace */ id: string } & CreatePlanRequest;
-    output: PlanResult;
-  };
+  'post /api/v1/workspace/{id}/plan': { input: { id: string } & CreatePlanRequest; output: PlanResult };
   /** List the plans of a workspace, oldest first (`billing:read`). */
-  'get /api/v1/workspace/{id}/plans': {
-    input: Page & { /** id of the workspace */ id: string };
-    output: ListPlansResult;
-  };
+  'get /api/v1/workspace/{id}/plans': { input: Page & { id: string }; output: ListPlansResult };
   /** Get a plan, as it is or as a version of it was (`billing:read`). */
   'get /api/v1/workspace/{id}/plan/{pid}': {
     input: {
-      /** id of the workspace */ id: string;
-      /** id of the plan */ pid: string;
+      id: string;
+      pid: string;
       /** default: the latest */ version?: number | undefined;
     };
     output: PlanResult;
   };
   /** Change a plan, for records that are given it later or for all that have it (`billing:write`). */
   'patch /api/v1/workspace/{id}/plan/{pid}': {
-    input: { /** id of the workspace */ id: string; /** id of the plan */ pid: string } & UpdatePlanRequest;
+    input: { id: string; pid: string } & UpdatePlanRequest;
     output: PlanResult;
   };
   /** Delete a plan that no billing record has (`billing:write`). */
-  'delete /api/v1/workspace/{id}/plan/{pid}': {
-    input: { /** id of the workspace */ id: string; /** id of the plan */ pid: string };
-    output: PlanResult;
-  };
+  'delete /api/v1/workspace/{id}/plan/{pid}': { input: { id: string; pid: string }; output: PlanResult };
   /** Prove the books of a billing record: compare its balance with its events (`billing:read`). */
-  'get /api/v1/customer-billing/{bid}/reconciliation': {
-    input: { /** id of the billing record */ bid: string };
-    output: ReconciliationResult;
-  };
+  'get /api/v1/customer-billing/{bid}/reconciliation': { input: { bid: string }; output: ReconciliationResult };
   /** Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`). */
   'get /api/v1/customer-billing/{bid}/statement': {
     input: {
-      /** id of the billing record */ bid: string;
-      /** the month, YYYY-MM */ month?: string | undefined;
+      bid: string;
+      month?: string | undefined;
       /** first day, instead of a month, YYYY-MM-DD in UTC */ from?: string | undefined;
       /** last day, at most 366 days later, YYYY-MM-DD in UTC */ to?: string | undefined;
       /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
@@ -236,42 +182,24 @@ export interface Contract {
   };
   /** Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`). */
   'get /api/v1/customer-billing/{bid}/statement as text/csv': {
-    input: {
-      /** id of the billing record */ bid: string;
-      /** the month, YYYY-MM */ month?: string | undefined;
-      /** first day, instead of a month, YYYY-MM-DD in UTC */ from?: string | undefined;
-      /** last day, at most 366 days later, YYYY-MM-DD in UTC */ to?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
-    };
+    input: Contract['get /api/v1/customer-billing/{bid}/statement']['input'];
     output: string;
   };
   /** List the statements of a workspace, one line for each record (`billing:read`, `usage:read`). */
   'get /api/v1/statements': {
     input: Page & {
       workspaceId: string;
-      /** the month, YYYY-MM */ month?: string | undefined;
-      /** first day, instead of a month, YYYY-MM-DD in UTC */ from?: string | undefined;
-      /** last day, at most 366 days later, YYYY-MM-DD in UTC */ to?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
+      month?: string | undefined;
+      from?: string | undefined;
+      to?: string | undefined;
+      bom?: '0' | '1' | undefined;
     };
     output: ListStatementsResult;
   };
   /** List the statements of a workspace, one line for each record (`billing:read`, `usage:read`). */
-  'get /api/v1/statements as text/csv': {
-    input: Page & {
-      workspaceId: string;
-      /** the month, YYYY-MM */ month?: string | undefined;
-      /** first day, instead of a month, YYYY-MM-DD in UTC */ from?: string | undefined;
-      /** last day, at most 366 days later, YYYY-MM-DD in UTC */ to?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
-    };
-    output: string;
-  };
+  'get /api/v1/statements as text/csv': { input: Contract['get /api/v1/statements']['input']; output: string };
   /** List the open holds of a billing record, those that end first, first (`billing:read`). */
-  'get /api/v1/customer-billing/{bid}/holds': {
-    input: Page & { /** id of the billing record */ bid: string };
-    output: ListHoldsResult;
-  };
+  'get /api/v1/customer-billing/{bid}/holds': { input: Page & { bid: string }; output: ListHoldsResult };
   /** Capture a hold: debit what the call did cost, and release the rest (`key:verify`). */
   'post /api/v1/usage/capture': { input: CaptureHoldRequest; output: CaptureHoldResult };
   /** Release a hold: debit nothing (`key:verify`). */
@@ -281,7 +209,7 @@ export interface Contract {
   /** Usage of a billing record, by default of each day and usage name (`usage:read`). */
   'get /api/v1/usage/{bid}': {
     input: {
-      /** id of the billing record */ bid: string;
+      bid: string;
       /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
       from?: string | undefined;
       /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
@@ -292,40 +220,20 @@ export interface Contract {
       /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
       groupBy?: string | undefined;
       /** only usage of this name */ usageName?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
+      bom?: '0' | '1' | undefined;
     };
     output: GetUsageResult;
   };
   /** Usage of a billing record, by default of each day and usage name (`usage:read`). */
-  'get /api/v1/usage/{bid} as text/csv': {
-    input: {
-      /** id of the billing record */ bid: string;
-      /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
-      from?: string | undefined;
-      /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
-      to?: string | undefined;
-      /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
-      interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
-      /** IANA time zone of days, weeks and months, default UTC */ timezone?: string | undefined;
-      /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
-      groupBy?: string | undefined;
-      /** only usage of this name */ usageName?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
-    };
-    output: string;
-  };
+  'get /api/v1/usage/{bid} as text/csv': { input: Contract['get /api/v1/usage/{bid}']['input']; output: string };
   /** Usage of a workspace by hour, day, week or month (`usage:read`). */
   'get /api/v1/usage': {
     input: {
       workspaceId: string;
-      /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
       from?: string | undefined;
-      /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
       to?: string | undefined;
-      /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
       interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
-      /** IANA time zone of days, weeks and months, default UTC */ timezone?: string | undefined;
-      /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
+      timezone?: string | undefined;
       groupBy?: string | undefined;
       /** id of the billing record: only its usage */ billingId?: string | undefined;
       /** only usage of the record of this external meter */ externalMeterId?: string | undefined;
@@ -333,73 +241,24 @@ export interface Contract {
       /** id of the API key: only its usage */ apiKeyId?: string | undefined;
       /** only usage of this name; at most 256 bytes in UTF-8 */ usageName?: string | undefined;
       /** only usage of verifications that named this route */ route?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
+      bom?: '0' | '1' | undefined;
       /** maximum number of rows in JSON */ limit?: number | undefined;
       /** `nextCursor` of the previous answer */ cursor?: string | undefined;
     };
     output: ListUsageResult;
   };
   /** Usage of a workspace by hour, day, week or month (`usage:read`). */
-  'get /api/v1/usage as text/csv': {
-    input: {
-      workspaceId: string;
-      /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
-      from?: string | undefined;
-      /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
-      to?: string | undefined;
-      /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
-      interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
-      /** IANA time zone of days, weeks and months, default UTC */ timezone?: string | undefined;
-      /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
-      groupBy?: string | undefined;
-      /** id of the billing record: only its usage */ billingId?: string | undefined;
-      /** only usage of the record of this external meter */ externalMeterId?: string | undefined;
-      /** only usage of keys of this customer */ customerId?: string | undefined;
-      /** id of the API key: only its usage */ apiKeyId?: string | undefined;
-      /** only usage of this name; at most 256 bytes in UTF-8 */ usageName?: string | undefined;
-      /** only usage of verifications that named this route */ route?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
-      /** maximum number of rows in JSON */ limit?: number | undefined;
-      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
-    };
-    output: string;
-  };
+  'get /api/v1/usage as text/csv': { input: Contract['get /api/v1/usage']['input']; output: string };
   /** List the last 100 verifications of a key, a meter or a workspace, newest first: why was my customer refused? (`usage:read`). */
   'get /api/v1/verifications/recent': {
     input: {
       apiKeyId?: string | undefined;
       workspaceId?: string | undefined;
-      /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string | undefined;
       /** only refusals, or only those that were VALID */ refused?: boolean | undefined;
-      /** the answer to the call */
-      status?:
-        | 'VALID'
-        | 'EXPIRED'
-        | 'DISABLED'
-        | 'DELETED'
-        | 'RATE_LIMITED'
-        | 'USAGE_LIMITED'
-        | 'INVALID_SCOPES'
-        | 'INVALID'
-        | undefined;
+      status?: VerificationCountStatus | undefined;
       /** only refusals for this reason */
-      reason?:
-        | 'MALFORMED'
-        | 'NOT_FOUND'
-        | 'DELETED'
-        | 'DISABLED'
-        | 'EXPIRED'
-        | 'IP_NOT_ALLOWED'
-        | 'SCOPE_MISSING'
-        | 'RATE_LIMIT'
-        | 'LIMIT_REACHED'
-        | 'CREDITS_USED_UP'
-        | 'SPEND_CAP_REACHED'
-        | 'NO_BILLING_RECORD'
-        | 'NO_KEY'
-        | 'TWO_KEYS'
-        | undefined;
+      reason?: VerificationCountReason | undefined;
       /** only verifications that were counted as this usage; at most 256 bytes in UTF-8 */
       usageName?: string | undefined;
       /** only those from then on, in Unix milliseconds */ from?: number | undefined;
@@ -417,34 +276,8 @@ export interface Contract {
       interval?: 'minute' | 'hour' | 'day' | undefined;
       /** the zone, by its IANA name */ timezone?: string | undefined;
       /** any of status, reason, limit, key, with commas between; empty: none */ groupBy?: string | undefined;
-      /** the answer to the call */
-      status?:
-        | 'VALID'
-        | 'EXPIRED'
-        | 'DISABLED'
-        | 'DELETED'
-        | 'RATE_LIMITED'
-        | 'USAGE_LIMITED'
-        | 'INVALID_SCOPES'
-        | 'INVALID'
-        | undefined;
-      /** why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID */
-      reason?:
-        | 'MALFORMED'
-        | 'NOT_FOUND'
-        | 'DELETED'
-        | 'DISABLED'
-        | 'EXPIRED'
-        | 'IP_NOT_ALLOWED'
-        | 'SCOPE_MISSING'
-        | 'RATE_LIMIT'
-        | 'LIMIT_REACHED'
-        | 'CREDITS_USED_UP'
-        | 'SPEND_CAP_REACHED'
-        | 'NO_BILLING_RECORD'
-        | 'NO_KEY'
-        | 'TWO_KEYS'
-        | undefined;
+      status?: VerificationCountStatus | undefined;
+      reason?: VerificationCountReason | undefined;
       /** only refusals by this limit */ limit?: string | undefined;
       apiKeyId?: string | undefined;
       /** only calls of the keys that have this meter now, of at most 1000; with workspaceId */
@@ -465,10 +298,10 @@ export interface Contract {
   /** Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams (`token:write`). */
   'patch /api/v1/jwt/settings': { input: UpdateJwtSettingsRequest; output: JwtSettingsResult };
   /** Get a team's public signing keys as a JWK set, to verify its JWTs without the service. */
-  'get /team/{team}/.well-known/jwks.json': { input: { /** id of the team */ team: string }; output: KeySet };
+  'get /team/{team}/.well-known/jwks.json': { input: { team: string }; output: KeySet };
   /** Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do. */
   'get /team/{team}/.well-known/openid-configuration': {
-    input: { /** id of the team */ team: string };
+    input: { team: string };
     output: GetOpenIdConfigurationResult;
   };
   /** Get the public signing keys of all teams that share them; to verify JWTs, use your team's own address. */
@@ -479,19 +312,19 @@ export interface Contract {
   /** Create a link token (`link:write`). */
   'post /api/v1/link-token': { input: CreateLinkTokenRequest; output: CreateLinkTokenResult };
   /** Validate a link token (`link:read`). */
-  'get /api/v1/link-token/{token}': { input: { /** the link token */ token: string }; output: LinkToken };
+  'get /api/v1/link-token/{token}': { input: { token: string }; output: LinkToken };
   /** Revoke a link token (`link:write`). */
-  'delete /api/v1/link-token/{token}': { input: { /** the link token */ token: string }; output: LinkToken };
+  'delete /api/v1/link-token/{token}': { input: { token: string }; output: LinkToken };
   /** Create an access token with at most the rights of your own (`token:write`). */
   'post /api/v1/access-token': { input: CreateAccessTokenRequest; output: CreateAccessTokenResult };
   /** List access tokens, also revoked ones, without their secrets (`token:write`). */
   'get /api/v1/access-token': { input: Page; output: ListAccessTokensResult };
   /** Get an access token, without its secret (`token:write`). */
-  'get /api/v1/access-token/{id}': { input: { /** id of the access token */ id: string }; output: AccessTokenResult };
+  'get /api/v1/access-token/{id}': { input: { id: string }; output: AccessTokenResult };
   /** Revoke an access token, also your own, with all that it made; within a second they are refused (`token:write`). */
   'delete /api/v1/access-token/{id}': {
     input: {
-      /** id of the access token */ id: string;
+      id: string;
       /** whether the tokens that it made, and that these made, are revoked too */
       descendants?: boolean | undefined;
     };
@@ -502,28 +335,7 @@ export interface Contract {
     input: Page & {
       /** only changes that this access token made */ tokenId?: string | undefined;
       /** only changes of this kind of resource */
-      resource?:
-        | 'access_token'
-        | 'adjustment'
-        | 'api_key'
-        | 'billing'
-        | 'grant'
-        | 'grant_schedule'
-        | 'jwt'
-        | 'jwt_settings'
-        | 'link_token'
-        | 'meter_destination'
-        | 'payment'
-        | 'payment_source'
-        | 'plan'
-        | 'quota'
-        | 'scope'
-        | 'session'
-        | 'signing_key'
-        | 'webhook'
-        | 'workspace'
-        | 'workspace_month'
-        | undefined;
+      resource?: AuditEntryResource | undefined;
       /** only changes of this resource */ resourceId?: string | undefined;
       /** only changes of this request */ requestId?: string | undefined;
       /** only lines with this outcome */ outcome?: 'changed' | 'denied' | undefined;
@@ -539,31 +351,25 @@ export interface Contract {
   /** List the webhooks, oldest first (`webhook:read`). */
   'get /api/v1/webhook': { input: Page; output: ListWebhooksResult };
   /** Get a webhook, without its secret (`webhook:read`). */
-  'get /api/v1/webhook/{wid}': { input: { /** id of the webhook */ wid: string }; output: WebhookResult };
+  'get /api/v1/webhook/{wid}': { input: { wid: string }; output: WebhookResult };
   /** List what was told to a webhook in the last 30 days, newest first, with each try (`webhook:read`). */
-  'get /api/v1/webhook/{wid}/deliveries': {
-    input: Page & { /** id of the webhook */ wid: string };
-    output: ListWebhookDeliveriesResult;
-  };
+  'get /api/v1/webhook/{wid}/deliveries': { input: Page & { wid: string }; output: ListWebhookDeliveriesResult };
   /** Enable or disable a webhook, or change its URL or events (`webhook:write`). */
-  'patch /api/v1/webhook/{wid}': {
-    input: { /** id of the webhook */ wid: string } & UpdateWebhookRequest;
-    output: WebhookResult;
-  };
+  'patch /api/v1/webhook/{wid}': { input: { wid: string } & UpdateWebhookRequest; output: WebhookResult };
   /** Give a webhook a new secret; only this answer contains it (`webhook:write`). */
   'post /api/v1/webhook/{wid}/rotate': {
-    input: { /** id of the webhook */ wid: string } & RotateWebhookSecretRequest;
+    input: { wid: string } & RotateWebhookSecretRequest;
     output: NewWebhookResult;
   };
   /** Send an event of type webhook.test to a webhook (`webhook:write`). */
-  'post /api/v1/webhook/{wid}/test': { input: { /** id of the webhook */ wid: string }; output: WebhookDeliveryResult };
+  'post /api/v1/webhook/{wid}/test': { input: { wid: string }; output: WebhookDeliveryResult };
   /** Deliver an event again, now, under the same webhook-id (`webhook:write`). */
   'post /api/v1/webhook/{wid}/delivery/{did}/redeliver': {
-    input: { /** id of the webhook */ wid: string; /** id of the webhook delivery */ did: string };
+    input: { wid: string; did: string };
     output: WebhookDeliveryResult;
   };
   /** Delete a webhook with its secret and its deliveries, also those that wait (`webhook:write`). */
-  'delete /api/v1/webhook/{wid}': { input: { /** id of the webhook */ wid: string }; output: WebhookResult };
+  'delete /api/v1/webhook/{wid}': { input: { wid: string }; output: WebhookResult };
   /** Have usage of a workspace sent to where it is billed (`metering:write`). */
   'post /api/v1/meter-destination': { input: CreateMeterDestinationRequest; output: NewMeterDestinationResult };
   /** List the meter destinations, oldest first (`metering:read`). */
@@ -572,20 +378,16 @@ export interface Contract {
     output: ListMeterDestinationsResult;
   };
   /** Get a meter destination, without its secret (`metering:read`). */
-  'get /api/v1/meter-destination/{mid}': {
-    input: { /** id of the meter destination */ mid: string };
-    output: MeterDestinationResult;
-  };
+  'get /api/v1/meter-destination/{mid}': { input: { mid: string }; output: MeterDestinationResult };
   /** Change a meter destination, or stop sending for a while (`metering:write`). */
   'patch /api/v1/meter-destination/{mid}': {
-    input: { /** id of the meter destination */ mid: string } & UpdateMeterDestinationRequest;
+    input: { mid: string } & UpdateMeterDestinationRequest;
     output: MeterDestinationResult;
   };
   /** List what a destination was, or will be, told, newest first (`metering:read`). */
   'get /api/v1/meter-destination/{mid}/events': {
     input: Page & {
-      /** id of the meter destination */ mid: string;
-      /** CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there */
+      mid: string;
       state?: 'WAITING' | 'SENT' | 'FAILED' | 'CARRIED' | 'LEFT_OUT' | undefined;
       billingId?: string | undefined;
     };
@@ -593,24 +395,21 @@ export interface Contract {
   };
   /** Send events that failed for good again, under the same identities (`metering:write`). */
   'post /api/v1/meter-destination/{mid}/redeliver': {
-    input: { /** id of the meter destination */ mid: string } & RedeliverMeterEventsRequest;
+    input: { mid: string } & RedeliverMeterEventsRequest;
     output: RedeliverMeterEventsResult;
   };
   /** See what would be sent for a day, without sending it (`metering:read`). */
   'get /api/v1/meter-destination/{mid}/preview': {
-    input: { /** id of the meter destination */ mid: string; /** the day, YYYY-MM-DD in UTC */ day: string };
+    input: { mid: string; day: string };
     output: PreviewMeterEventsResult;
   };
   /** Prove a month of a destination: sent is usage less what was left out or is carried on (`metering:read`). */
   'get /api/v1/meter-destination/{mid}/proof': {
-    input: { /** id of the meter destination */ mid: string; /** the month, in UTC, YYYY-MM */ month: string };
+    input: { mid: string; /** the month, in UTC, YYYY-MM */ month: string };
     output: MeterProofResult;
   };
   /** Delete a meter destination with its secret, and what waits for it (`metering:write`). */
-  'delete /api/v1/meter-destination/{mid}': {
-    input: { /** id of the meter destination */ mid: string };
-    output: MeterDestinationResult;
-  };
+  'delete /api/v1/meter-destination/{mid}': { input: { mid: string }; output: MeterDestinationResult };
   /** Have payments become credits of the billing records of a workspace (`billing:write`). */
   'post /api/v1/payment-source': { input: CreatePaymentSourceRequest; output: PaymentSourceResult };
   /** List the payment sources, oldest first (`billing:read`). */
@@ -619,45 +418,28 @@ export interface Contract {
     output: ListPaymentSourcesResult;
   };
   /** Get a payment source, without its secret (`billing:read`). */
-  'get /api/v1/payment-source/{pid}': {
-    input: { /** id of the payment source */ pid: string };
-    output: PaymentSourceResult;
-  };
+  'get /api/v1/payment-source/{pid}': { input: { pid: string }; output: PaymentSourceResult };
   /** Change a payment source, or give it the signing secret of its endpoint (`billing:write`). */
   'patch /api/v1/payment-source/{pid}': {
-    input: { /** id of the payment source */ pid: string } & UpdatePaymentSourceRequest;
+    input: { pid: string } & UpdatePaymentSourceRequest;
     output: PaymentSourceResult;
   };
   /** List the payments that a source told, oldest first (`billing:read`). */
   'get /api/v1/payment-source/{pid}/payments': {
     input: Page & {
-      /** id of the payment source */ pid: string;
+      pid: string;
       /** only payments in this state */
-      state?:
-        | 'GRANTED'
-        | 'REFUNDED'
-        | 'CUSTOMER_UNKNOWN'
-        | 'CUSTOMER_AMBIGUOUS'
-        | 'OTHER_CURRENCY'
-        | 'NO_RULE'
-        | 'RULES_DIFFER'
-        | 'TOO_MANY_CREDITS'
-        | 'TOP_UP_PAID'
-        | 'REFUND_WAITS'
-        | undefined;
+      state?: PaymentState | undefined;
     };
     output: ListPaymentsResult;
   };
   /** Apply a payment again that granted nothing (`billing:write`). */
   'post /api/v1/payment-source/{pid}/payment/{payid}/apply': {
-    input: { /** id of the payment source */ pid: string; /** id of the payment */ payid: string };
+    input: { pid: string; payid: string };
     output: PaymentResult;
   };
   /** Delete a payment source with its secret (`billing:write`). */
-  'delete /api/v1/payment-source/{pid}': {
-    input: { /** id of the payment source */ pid: string };
-    output: PaymentSourceResult;
-  };
+  'delete /api/v1/payment-source/{pid}': { input: { pid: string }; output: PaymentSourceResult };
   /** Get the team's limits and what it has used of them (`workspace:read`). */
   'get /api/v1/quota': { input: {}; output: QuotaResult };
 }
@@ -667,6 +449,9 @@ export type Page = {
   /** maximum number of items in one answer */ limit?: number | undefined;
   /** `nextCursor` of the previous answer */ cursor?: string | undefined;
 };
+
+/** What a page of a list has, too. */
+export type NextPage = { /** where the next page starts; absent on the last one */ nextCursor?: string };
 
 export type Verification = {
   /** the key to verify */ key: string;
@@ -684,7 +469,7 @@ export type Verification = {
 };
 
 export type WantedScope = {
-  /** what the scope stands for, unique in its workspace */ representation: string;
+  representation: string;
   /** may create */ create?: boolean | undefined;
   /** may read */ read?: boolean | undefined;
   /** may update */ update?: boolean | undefined;
@@ -699,11 +484,9 @@ export type HoldOptions = {
 };
 
 export type Decision = {
-  status:
-    'VALID' | 'EXPIRED' | 'DISABLED' | 'DELETED' | 'RATE_LIMITED' | 'USAGE_LIMITED' | 'INVALID_SCOPES' | 'INVALID';
+  status: VerificationCountStatus;
   apiKeyId?: string;
-  /** your own id of the customer */ customerId?: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  customerId?: string;
   externalMeterId?: string;
   /** when the key expires, in Unix milliseconds */ expiresAt?: number;
   requestedScopes?: Array<GrantedScope>;
@@ -717,27 +500,14 @@ export type Decision = {
     /** the length of its window */ windowSeconds: number;
   };
   /** the limits over windows of the key and its billing record */ limits?: Array<LimitState>;
-  /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown>;
   /** why the key was refused; absent when it is VALID */
-  reason?:
-    | 'MALFORMED'
-    | 'NOT_FOUND'
-    | 'DELETED'
-    | 'DISABLED'
-    | 'EXPIRED'
-    | 'IP_NOT_ALLOWED'
-    | 'SCOPE_MISSING'
-    | 'RATE_LIMIT'
-    | 'LIMIT_REACHED'
-    | 'CREDITS_USED_UP'
-    | 'SPEND_CAP_REACHED'
-    | 'NO_BILLING_RECORD';
+  reason?: DecisionReason;
   limitedBy?: LimitedBy;
 };
 
 export type GrantedScope = {
-  /** what the scope stands for, unique in its workspace */ representation: string;
+  representation: string;
   create: boolean;
   read: boolean;
   update: boolean;
@@ -746,9 +516,8 @@ export type GrantedScope = {
 };
 
 export type BillingRecord = {
-  /** id of the billing record */ id: string;
+  id: string;
   workspaceId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
   /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */ totalCredits: string;
   /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */ usedCredits: string;
@@ -759,18 +528,17 @@ export type BillingRecord = {
   /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
   expiredCredits: string;
   /** whether use may go on beyond totalCredits */ allowOverages: boolean;
-  /** most that may be used: decimal text, at most six decimals, at most 9000000000 */ spendCap?: string;
-  /** limits over windows */ limits?: Array<Limit>;
+  spendCap?: string;
+  limits?: Array<Limit>;
   /** its own alerts; absent: its workspace's, and in the answer of a verification */ alerts?: Array<Alert>;
-  /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
   externalIds?: Record<string, unknown>;
   planId?: string;
   /** the version of the plan that it has */ planVersion?: number;
   nextPlanId?: string;
   /** when it is given nextPlanId, or, where there is none, leaves its plan; absent: it keeps its plan, in Unix milliseconds */
   nextPlanAt?: number;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
+  createdAt: string;
+  updatedAt: string;
 };
 
 export type Limit = {
@@ -806,15 +574,15 @@ export type Hold = {
 
 export type LimitState = {
   /** whose limit it is */ on: 'key' | 'workspace' | 'billing';
-  /** name, unique among the limits of its place */ name: string;
+  name: string;
   /** what is left: requests as a number, credits as decimal text */ remaining: number | string;
   /** when the allowance is whole again, in Unix milliseconds */ resetAt: number;
   /** of a limit that only watches: whether it would have refused this call */ wouldRefuse?: boolean;
 };
 
 export type LimitedBy = {
-  /** whose limit it is */ on: 'key' | 'workspace' | 'billing';
-  /** name, unique among the limits of its place */ name: string;
+  on: 'key' | 'workspace' | 'billing';
+  name: string;
   /** the limit as it is set */ limit: number | string;
   /** when the allowance is whole again; absent where the call costs more than all of it, in Unix milliseconds */
   resetAt?: number;
@@ -823,19 +591,7 @@ export type LimitedBy = {
 
 export type VerifyKeysRequest = { verifications: Array<BatchedVerification> };
 
-export type BatchedVerification = {
-  /** the key to verify */ key: string;
-  requestedScopes?: Array<WantedScope> | undefined;
-  /** recorded with the event; at most 1024 bytes in UTF-8 */ route?: string | undefined;
-  billing?:
-    | {
-        /** what this call costs: decimal text, at most six decimals, at most 9000000000 */
-        usage?: string | undefined;
-        /** what is counted; at most 256 bytes in UTF-8 */ usageName?: string | undefined;
-        hold?: HoldOptions | undefined;
-      }
-    | undefined;
-  /** the end client's address, for allow lists */ ip?: string | undefined;
+export type BatchedVerification = Verification & {
   /** makes repeating this verification safe, as the header Idempotency-Key does for a single one */
   idempotencyKey?: string | undefined;
 };
@@ -890,30 +646,29 @@ export type CreateKeyRequest = {
 
 export type ApiKeyWithSecretResult = { apiKey: ApiKeyWithSecret };
 
-export type ApiKeyWithSecret = {
-  /** id of the API key */ id: string;
-  /** name that people see, not blank and without invisible characters */ name: string;
+export type ApiKeyWithSecret = ApiKey & { /** the key itself; only this answer contains it */ key: string };
+
+export type ApiKey = {
+  id: string;
+  name: string;
   /** the key without its middle part */ maskedKey: string;
-  /** what keys start with */ prefix: string;
+  prefix: string;
   /** when it expires; absent: never, in Unix milliseconds */ expiresAt?: number;
   scopes: Array<GrantedScope>;
   /** whether it may be used */ enabled: boolean;
-  /** your own id of the customer */ customerId?: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  customerId?: string;
   externalMeterId?: string;
   /** id of the billing record of its meter, once one exists */ billingId?: string;
-  /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown>;
-  /** verifications per second */ rateLimitPerSecond?: number;
-  /** limits over windows */ limits?: Array<Limit>;
-  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */ allowedIPs?: Array<string>;
+  rateLimitPerSecond?: number;
+  limits?: Array<Limit>;
+  allowedIPs?: Array<string>;
   /** whether it was deleted; only an import of its secret can bring it back */ deleted: boolean;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
+  createdAt: string;
+  updatedAt: string;
   /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */ lastUsedAt?: string;
   /** until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds */
   earlierSecretsUntil?: number;
-  /** the key itself; only this answer contains it */ key: string;
 };
 
 export type ImportKeysRequest = {
@@ -983,49 +738,18 @@ export type ImportResult = {
   };
 };
 
-export type ApiKey = {
-  /** id of the API key */ id: string;
-  /** name that people see, not blank and without invisible characters */ name: string;
-  /** the key without its middle part */ maskedKey: string;
-  /** what keys start with */ prefix: string;
-  /** when it expires; absent: never, in Unix milliseconds */ expiresAt?: number;
-  scopes: Array<GrantedScope>;
-  /** whether it may be used */ enabled: boolean;
-  /** your own id of the customer */ customerId?: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
-  externalMeterId?: string;
-  /** id of the billing record of its meter, once one exists */ billingId?: string;
-  /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
-  metadata?: Record<string, unknown>;
-  /** verifications per second */ rateLimitPerSecond?: number;
-  /** limits over windows */ limits?: Array<Limit>;
-  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */ allowedIPs?: Array<string>;
-  /** whether it was deleted; only an import of its secret can bring it back */ deleted: boolean;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
-  /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */ lastUsedAt?: string;
-  /** until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds */
-  earlierSecretsUntil?: number;
-};
-
-export type ListKeysResult = {
-  apiKeys: Array<ApiKey>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListKeysResult = NextPage & { apiKeys: Array<ApiKey> };
 
 export type ApiKeyResult = { apiKey: ApiKey };
 
 export type UpdateKeyRequest = {
-  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
+  name?: string | undefined;
   enabled?: boolean | undefined;
-  /** when it expires, in Unix milliseconds; in the future */ expiresAt?: number | null | undefined;
-  /** what the key may do; each representation at most once */
+  expiresAt?: number | null | undefined;
   scopes?: Array<WantedScope> | null | undefined;
-  /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown> | null | undefined;
-  /** verifications per second */ rateLimitPerSecond?: number | null | undefined;
-  /** limits over windows */ limits?: Array<Limit> | null | undefined;
-  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+  rateLimitPerSecond?: number | null | undefined;
+  limits?: Array<Limit> | null | undefined;
   allowedIPs?: Array<string> | null | undefined;
   /** the meter of a key that has none; a key keeps its meter */ externalMeterId?: string | undefined;
 };
@@ -1037,22 +761,21 @@ export type ReportLeakedSecretsRequest = {
 
 export type ReportLeakedSecretsResult = {
   keys: Array<{
-    /** id of the API key */ id: string;
+    id: string;
     workspaceId: string;
     /** the secret without its middle part */ maskedKey: string;
     /** disabled by this call, disabled before, or of no use: replaced by a rotation whose grace is over, or deleted */
     result: 'disabled' | 'was_disabled' | 'replaced' | 'deleted';
   }>;
   accessTokens: Array<{
-    /** id of the access token */ id: string;
+    id: string;
     /** the secret without its middle part */ maskedToken: string;
     /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
     result: 'revoked' | 'was_revoked' | 'reported';
   }>;
   linkTokens: Array<{
-    /** id of the link token */ id: string;
-    /** the secret without its middle part */ maskedToken: string;
-    /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
+    id: string;
+    maskedToken: string;
     result: 'revoked' | 'was_revoked' | 'reported';
   }>;
   /** secrets with a right checksum that are not of your team, or not within your reach, or of no server at all */
@@ -1083,27 +806,22 @@ export type CreateWorkspaceRequest = {
 export type WorkspaceResult = { workspace: Workspace };
 
 export type Workspace = {
-  /** id of the workspace */ id: string;
-  /** name that people see, not blank and without invisible characters */ name: string;
+  id: string;
+  name: string;
   teamId: string;
-  /** what keys start with */ defaultKeyPrefix?: string;
-  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */ defaultAllowedIPs: Array<string>;
-  /** verifications per second */ defaultRateLimitPerSecond?: number;
-  /** limits over windows */ defaultLimits?: Array<Limit>;
-  /** lifetime of a new key in seconds */ defaultExpiration?: number;
-  /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+  defaultKeyPrefix?: string;
+  defaultAllowedIPs: Array<string>;
+  defaultRateLimitPerSecond?: number;
+  defaultLimits?: Array<Limit>;
+  defaultExpiration?: number;
   defaultAlerts?: Array<Alert>;
-  /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
   keepClientAddresses: boolean;
   /** name of the time zone (IANA) in whose days and calendar months statements are made */ timezone: string;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
+  createdAt: string;
+  updatedAt: string;
 };
 
-export type ListWorkspacesResult = {
-  workspaces: Array<Workspace>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListWorkspacesResult = NextPage & { workspaces: Array<Workspace> };
 
 export type WorkspaceProofResult = { proof: WorkspaceProof };
 
@@ -1127,18 +845,14 @@ export type DifferentRecord = {
 };
 
 export type UpdateWorkspaceRequest = {
-  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
-  /** what keys start with */ defaultKeyPrefix?: string | null | undefined;
-  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+  name?: string | undefined;
+  defaultKeyPrefix?: string | null | undefined;
   defaultAllowedIPs?: Array<string> | null | undefined;
-  /** verifications per second */ defaultRateLimitPerSecond?: number | null | undefined;
-  /** limits over windows */ defaultLimits?: Array<Limit> | null | undefined;
-  /** lifetime of a new key in seconds */ defaultExpiration?: number | null | undefined;
-  /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+  defaultRateLimitPerSecond?: number | null | undefined;
+  defaultLimits?: Array<Limit> | null | undefined;
+  defaultExpiration?: number | null | undefined;
   defaultAlerts?: Array<Alert> | null | undefined;
-  /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
   keepClientAddresses?: boolean | undefined;
-  /** name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC */
   timezone?: string | undefined;
 };
 
@@ -1176,20 +890,20 @@ export type CreateScopeRequest = {
 export type ScopeResult = { scope: Scope };
 
 export type Scope = {
-  /** id of the scope */ id: string;
-  /** name that people see, not blank and without invisible characters */ name: string;
-  /** what the scope stands for, unique in its workspace */ representation: string;
-  /** what the scope is for */ description: string | null;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
+  id: string;
+  name: string;
+  representation: string;
+  description: string | null;
+  createdAt: string;
+  updatedAt: string;
 };
 
 export type ListScopesResult = { scopes: Array<Scope> };
 
 export type UpdateScopeRequest = {
-  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
-  /** what the scope stands for, unique in its workspace */ representation?: string | undefined;
-  /** what the scope is for */ description?: string | null | undefined;
+  name?: string | undefined;
+  representation?: string | undefined;
+  description?: string | null | undefined;
 };
 
 export type CreateBillingRequest = {
@@ -1217,15 +931,9 @@ export type CreateBillingResult = {
   warnings?: Array<Warning>;
 };
 
-export type Warning = {
-  /** a JSON pointer into the body, or the name of a parameter */ path: string;
-  /** what is wrong there, or what would be right */ message: string;
-};
+export type Warning = { path: string; message: string };
 
-export type ListBillingsResult = {
-  billings: Array<BillingRecord>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListBillingsResult = NextPage & { billings: Array<BillingRecord> };
 
 export type BillingRecordResult = { billing: BillingRecord };
 
@@ -1249,27 +957,24 @@ export type AdjustBillingRequest = {
 export type AdjustmentResult = { adjustment: Adjustment };
 
 export type Adjustment = {
-  /** id of the event in the books */ id: string;
+  id: string;
   billingId: string;
   /** number of the adjustment; each record's start at 1 */ number: number;
-  /** credits used in addition, or, if negative, given back: decimal text, at most six decimals, at most 9000000000 either way */
   amount: string;
   usageName: string;
   /** the day it is booked on, YYYY-MM-DD in UTC */ day: string;
   reason: string;
   tokenId: string;
   /** X-Request-Id of the request */ requestId: string;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  createdAt: string;
 };
 
 export type UpdateBillingRequest = {
-  /** whether use may go on beyond totalCredits */ allowOverages?: boolean | undefined;
+  allowOverages?: boolean | undefined;
   /** most that may be used; null for no cap: decimal text, at most six decimals, at most 9000000000 */
   spendCap?: string | null | undefined;
-  /** limits over windows */ limits?: Array<Limit> | null | undefined;
-  /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+  limits?: Array<Limit> | null | undefined;
   alerts?: Array<Alert> | null | undefined;
-  /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
   externalIds?: Record<string, unknown> | null | undefined;
   /** id of another plan of the workspace: its settings and credits take the place of what the plan before gave; null: none, settings stay. What else the request says goes before it */
   planId?: string | null | undefined;
@@ -1279,25 +984,18 @@ export type UpdateBillingRequest = {
   planVersion?: 'latest' | undefined;
 };
 
-export type UpdateBillingResult = {
-  billing: BillingRecord;
-  /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */
-  warnings?: Array<Warning>;
-};
+export type UpdateBillingResult = { billing: BillingRecord; warnings?: Array<Warning> };
 
-export type ListLedgerResult = {
-  ledger: Array<LedgerRow>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListLedgerResult = NextPage & { ledger: Array<LedgerRow> };
 
 export type LedgerRow = {
-  /** id of the ledger row */ id: string;
+  id: string;
   billingId: string;
   /** credits added: decimal text, at most six decimals, at most 9000000000 */ amount: string;
   /** totalCredits after the refill: decimal text, at most six decimals, at most 9000000000 */
   totalCredits: string;
   tokenId: string;
-  /** X-Request-Id of the request */ requestId: string;
+  requestId: string;
   /** when the credits were added, RFC 3339 in UTC */ createdAt: string;
 };
 
@@ -1316,10 +1014,10 @@ export type CreateGrantRequest = {
 export type CreateGrantResult = { grant: Grant; billing: BillingRecord };
 
 export type Grant = {
-  /** id of the grant */ id: string;
+  id: string;
   billingId: string;
   /** credits granted: decimal text, at most six decimals, at most 9000000000 */ credits: string;
-  /** name that people see, not blank and without invisible characters */ name?: string;
+  name?: string;
   /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
   state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
   /** credits of it that were used: decimal text, at most six decimals, at most 9000000000 */
@@ -1328,23 +1026,18 @@ export type Grant = {
   expiredCredits: string;
   /** the rest; of an ended one what open holds drew from it: decimal text, at most six decimals, at most 9000000000 */
   remainingCredits: string;
-  /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority: number;
   /** when it begins, or began, in Unix milliseconds */ beginsAt: number;
   /** when it ends; absent: never, in Unix milliseconds */ expiresAt?: number;
   scheduleId?: string;
   planId?: string;
-  /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown>;
   /** when it was voided, in Unix milliseconds */ voidedAt?: number;
-  /** why it was voided */ reason?: string;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  reason?: string;
+  createdAt: string;
 };
 
-export type ListGrantsResult = {
-  grants: Array<Grant>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListGrantsResult = NextPage & { grants: Array<Grant> };
 
 export type GrantResult = { grant: Grant };
 
@@ -1352,20 +1045,15 @@ export type VoidGrantRequest = { /** why it was voided */ reason: string };
 
 export type VoidGrantResult = { grant: Grant; billing: BillingRecord };
 
-export type ListAlertsResult = {
-  alerts: Array<AlertTold>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListAlertsResult = NextPage & { alerts: Array<AlertTold> };
 
 export type AlertTold = {
   /** its own id */ id: string;
-  /** its name, unique among them */ name: string;
+  name: string;
   when: {
-    /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
     usedPercent?: number;
-    /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
     available?: string;
-    /** name of a limit of the record for a day, a week or a month */ limit?: string;
+    limit?: string;
   };
   /** when it was crossed, in Unix milliseconds */ at: number;
   /** usedCredits after what crossed it: decimal text */ usedCredits: string;
@@ -1394,29 +1082,22 @@ export type CreateGrantScheduleRequest = {
 export type GrantScheduleResult = { grantSchedule: GrantSchedule };
 
 export type GrantSchedule = {
-  /** id of the grant schedule */ id: string;
+  id: string;
   billingId: string;
   /** credits granted for each period: decimal text, at most six decimals, at most 9000000000 */
   credits: string;
-  /** name that people see, not blank and without invisible characters */ name?: string;
-  /** how long a period is */ every: 'day' | 'week' | 'month' | 'year';
-  /** name of a time zone (IANA), in whose local time periods are counted */ timezone: string;
+  name?: string;
+  every: 'day' | 'week' | 'month' | 'year';
+  timezone: string;
   /** when the first period begins, or began, in Unix milliseconds */ anchorAt: number;
   /** no period begins at or after it, in Unix milliseconds */ endsAt?: number;
-  /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority: number;
-  rollover?: {
-    /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
-    maxCredits: string;
-  };
+  rollover?: { maxCredits: string };
   planId?: string;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  createdAt: string;
 };
 
-export type ListGrantSchedulesResult = {
-  grantSchedules: Array<GrantSchedule>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListGrantSchedulesResult = NextPage & { grantSchedules: Array<GrantSchedule> };
 
 export type CreatePlanRequest = {
   /** name that people see, not blank and without invisible characters */ name: string;
@@ -1440,80 +1121,60 @@ export type CreatePlanRequest = {
 };
 
 export type PlanGrant = {
-  /** credits to grant, above 0: decimal text, at most six decimals, at most 9000000000 */ credits: string;
-  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
+  credits: string;
+  name?: string | undefined;
   /** after how many seconds it ends; default never */ expiresIn?: number | undefined;
-  /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority?: number | undefined;
 };
 
 export type PlanSchedule = {
-  /** credits to grant for each period, above 0: decimal text, at most six decimals, at most 9000000000 */
   credits: string;
-  /** how long a period is */ every: 'day' | 'week' | 'month' | 'year';
-  /** name of a time zone (IANA), in whose local time periods are counted */ timezone?: string | undefined;
-  /** when a period begins, from which the others are counted; default now, in Unix milliseconds */
+  every: 'day' | 'week' | 'month' | 'year';
+  timezone?: string | undefined;
   anchorAt?: number | undefined;
-  /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority?: number | undefined;
-  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
-  rollover?:
-    | {
-        /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
-        maxCredits: string;
-      }
-    | undefined;
+  name?: string | undefined;
+  rollover?: { maxCredits: string } | undefined;
 };
 
 export type PlanResult = { plan: Plan };
 
 export type Plan = {
-  /** id of the plan */ id: string;
+  id: string;
   workspaceId: string;
-  /** name that people see, not blank and without invisible characters */ name: string;
+  name: string;
   /** each change makes the next one */ version: number;
   /** whether records with an earlier version are being given this one */ applying: boolean;
-  /** whether use may go on beyond the credits */ allowOverages?: boolean;
-  /** most that may be used, ever: decimal text, at most six decimals, at most 9000000000 */
+  allowOverages?: boolean;
   spendCap?: string;
-  /** limits over windows */ limits?: Array<Limit>;
-  /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+  limits?: Array<Limit>;
   alerts?: Array<Alert>;
-  /** what a record is given once, when it is first given the plan: a trial is one that ends */
   grants?: Array<PlanGrant>;
-  /** what a record is given every day, week, month or year; without anchorAt from when it is given the plan */
   schedules?: Array<PlanSchedule>;
   keys?: {
-    /** what the key may do; each representation at most once */ scopes?: Array<WantedScope>;
-    /** verifications per second */ rateLimitPerSecond?: number;
-    /** limits over windows */ limits?: Array<Limit>;
+    scopes?: Array<WantedScope>;
+    rateLimitPerSecond?: number;
+    limits?: Array<Limit>;
   };
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
+  createdAt: string;
+  updatedAt: string;
 };
 
-export type ListPlansResult = {
-  plans: Array<Plan>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListPlansResult = NextPage & { plans: Array<Plan> };
 
 export type UpdatePlanRequest = {
-  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
-  /** whether use may go on beyond the credits */ allowOverages?: boolean | undefined;
-  /** most that may be used, ever: decimal text, at most six decimals, at most 9000000000 */
+  name?: string | undefined;
+  allowOverages?: boolean | undefined;
   spendCap?: string | null | undefined;
-  /** limits over windows */ limits?: Array<Limit> | null | undefined;
-  /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+  limits?: Array<Limit> | null | undefined;
   alerts?: Array<Alert> | null | undefined;
-  /** what a record is given once, when it is first given the plan: a trial is one that ends */
   grants?: Array<PlanGrant> | null | undefined;
-  /** what a record is given every day, week, month or year; without anchorAt from when it is given the plan */
   schedules?: Array<PlanSchedule> | null | undefined;
   keys?:
     | {
-        /** what the key may do; each representation at most once */ scopes?: Array<WantedScope> | undefined;
-        /** verifications per second */ rateLimitPerSecond?: number | undefined;
-        /** limits over windows */ limits?: Array<Limit> | undefined;
+        scopes?: Array<WantedScope> | undefined;
+        rateLimitPerSecond?: number | undefined;
+        limits?: Array<Limit> | undefined;
       }
     | null
     | undefined;
@@ -1534,13 +1195,11 @@ export type Reconciliation = {
   billedCredits: string;
   /** used credits after the last event in the books: decimal text, at most six decimals, at most 9000000000 either way */
   lastBalance: string;
-  /** used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
   difference: string;
   /** reserved credits as Redis counts them: decimal text, at most six decimals, at most 9000000000 either way */
   heldCredits: string;
   /** what the events in the books add up to: decimal text, at most six decimals, at most 9000000000 either way */
   bookedHeldCredits: string;
-  /** reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
   heldDifference: string;
   grants?: GrantProof;
   /** where events are missing */ gaps: Array<EventGap>;
@@ -1579,11 +1238,10 @@ export type StatementResult = { statement: Statement };
 export type Statement = {
   billingId: string;
   workspaceId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
   /** the month, if one was asked for, YYYY-MM */ month?: string;
-  /** first day, in the time zone, YYYY-MM-DD in UTC */ from: string;
-  /** last day, in the time zone, YYYY-MM-DD in UTC */ to: string;
+  from: string;
+  to: string;
   /** the workspace's time zone */ timezone: string;
   /** whether the month is closed for this record: then nothing of it changes any more */ closed: boolean;
   opening: StatementBalances;
@@ -1630,18 +1288,14 @@ export type StatementProof = {
   }>;
 };
 
-export type ListStatementsResult = {
-  statements: Array<StatementLine>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListStatementsResult = NextPage & { statements: Array<StatementLine> };
 
 export type StatementLine = {
   billingId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
-  /** first day, in the time zone, YYYY-MM-DD in UTC */ from: string;
-  /** last day, in the time zone, YYYY-MM-DD in UTC */ to: string;
-  /** the workspace's time zone */ timezone: string;
+  from: string;
+  to: string;
+  timezone: string;
   /** credits granted before: decimal text, exact; negative where it takes away */ openingTotal: string;
   /** credits used before: decimal text, exact; negative where it takes away */ openingUsed: string;
   /** credits expired before: decimal text, exact; negative where it takes away */ openingExpired: string;
@@ -1665,19 +1319,13 @@ export type StatementLine = {
   /** whether the month is closed for this record */ closed: boolean;
 };
 
-export type ListHoldsResult = {
-  holds: Array<OpenHold>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListHoldsResult = NextPage & { holds: Array<OpenHold> };
 
-export type OpenHold = {
-  /** id of the hold, as the verification answered it */ id: string;
-  /** what is held: decimal text, at most six decimals, at most 9000000000 */ credits: string;
+export type OpenHold = Hold & {
   apiKeyId: string;
-  /** what is counted; at most 256 bytes in UTF-8 */ usageName: string;
+  usageName: string;
   /** what becomes of the credits at its end */ onExpiry: 'release' | 'charge';
   /** since when it is held, RFC 3339 in UTC */ createdAt: string;
-  /** when the hold ends, in Unix milliseconds */ expiresAt: number;
 };
 
 export type CaptureHoldRequest = {
@@ -1688,7 +1336,7 @@ export type CaptureHoldRequest = {
 export type CaptureHoldResult = { capture: Capture; billing: BillingRecord };
 
 export type Capture = {
-  /** id of the hold, as the verification answered it */ holdId: string;
+  holdId: string;
   /** what was debited: decimal text, at most six decimals, at most 9000000000 */ usage: string;
   /** whether the hold had ended before */ late: boolean;
   /** whether the record has less than it used and holds */ overdrawn: boolean;
@@ -1698,7 +1346,7 @@ export type ReleaseHoldRequest = { /** id of the hold, as the verification answe
 
 export type ReleaseHoldResult = { release: Release; billing: BillingRecord };
 
-export type Release = { /** id of the hold, as the verification answered it */ holdId: string };
+export type Release = { holdId: string };
 
 export type ExtendHoldRequest = {
   /** id of the hold, as the verification answered it */ holdId: string;
@@ -1711,7 +1359,7 @@ export type GetUsageResult = { data: Array<UsageRow> };
 
 export type UsageRow = {
   /** id of the billing record; absent for keys without one */ billingId?: string;
-  /** the record's external meter */ externalMeterId?: string;
+  externalMeterId?: string;
   /** what is counted */ usageName?: string;
   /** id of the API key; absent for corrections */ apiKeyId?: string;
   /** what the verifications named */ route?: string;
@@ -1735,18 +1383,16 @@ export type ListUsageResult = {
 };
 
 export type UsageOfPeriod = {
-  /** where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone */
   start: string;
-  /** id of the billing record; absent for keys without one */ billingId?: string;
-  /** the record's external meter */ externalMeterId?: string;
-  /** what is counted */ usageName?: string;
-  /** id of the API key; absent for corrections */ apiKeyId?: string;
-  /** what the verifications named */ route?: string;
-  /** true for all routes beyond the 1000 largest of the answer together */ other?: boolean;
-  /** the key's customer */ customerId?: string;
-  /** credits used, decimal text; corrections may make it negative */ totalBillingUsage: string;
-  /** number of verifications and captures, also of those that cost nothing */ events: number;
-  /** true where `from` or `to` lies within the period: the row has only what is between */
+  billingId?: string;
+  externalMeterId?: string;
+  usageName?: string;
+  apiKeyId?: string;
+  route?: string;
+  other?: boolean;
+  customerId?: string;
+  totalBillingUsage: string;
+  events: number;
   partial?: boolean;
 };
 
@@ -1757,29 +1403,14 @@ export type RecentVerification = {
   /** when it was decided, RFC 3339 in UTC */ time: string;
   apiKeyId: string;
   /** the answer to the call */
-  status:
-    'VALID' | 'EXPIRED' | 'DISABLED' | 'DELETED' | 'RATE_LIMITED' | 'USAGE_LIMITED' | 'INVALID_SCOPES' | 'INVALID';
+  status: VerificationCountStatus;
   /** why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID */
-  reason?:
-    | 'MALFORMED'
-    | 'NOT_FOUND'
-    | 'DELETED'
-    | 'DISABLED'
-    | 'EXPIRED'
-    | 'IP_NOT_ALLOWED'
-    | 'SCOPE_MISSING'
-    | 'RATE_LIMIT'
-    | 'LIMIT_REACHED'
-    | 'CREDITS_USED_UP'
-    | 'SPEND_CAP_REACHED'
-    | 'NO_BILLING_RECORD'
-    | 'NO_KEY'
-    | 'TWO_KEYS';
+  reason?: VerificationCountReason;
   /** the route that the call named */ route?: string;
   limitedBy?: {
-    /** whose limit it is */ on: 'key' | 'workspace' | 'billing';
-    /** name, unique among the limits of its place */ name: string;
-    /** the limit as it is set */ limit: number | string;
+    on: 'key' | 'workspace' | 'billing';
+    name: string;
+    limit: number | string;
   };
   /** of a refusal: the end client's address, where the call named it and the workspace keeps it */
   clientAddress?: string;
@@ -1798,25 +1429,8 @@ export type CountVerificationsResult = {
 
 export type VerificationCount = {
   /** when the period begins, RFC 3339 with the offset of the zone */ start: string;
-  /** the answer to the call */
-  status?:
-    'VALID' | 'EXPIRED' | 'DISABLED' | 'DELETED' | 'RATE_LIMITED' | 'USAGE_LIMITED' | 'INVALID_SCOPES' | 'INVALID';
-  /** why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID */
-  reason?:
-    | 'MALFORMED'
-    | 'NOT_FOUND'
-    | 'DELETED'
-    | 'DISABLED'
-    | 'EXPIRED'
-    | 'IP_NOT_ALLOWED'
-    | 'SCOPE_MISSING'
-    | 'RATE_LIMIT'
-    | 'LIMIT_REACHED'
-    | 'CREDITS_USED_UP'
-    | 'SPEND_CAP_REACHED'
-    | 'NO_BILLING_RECORD'
-    | 'NO_KEY'
-    | 'TWO_KEYS';
+  status?: VerificationCountStatus;
+  reason?: VerificationCountReason;
   /** the limit that refused: its place, a slash, and its name */ limit?: string;
   apiKeyId?: string;
   /** the key's name now; only for tokens with `key:read` */ apiKeyName?: string;
@@ -1832,7 +1446,7 @@ export type CreateJwtRequest = {
   workspaceIds?: Array<string> | undefined;
 };
 
-export type CreateJwtResult = { /** the JWT */ jwt: string };
+export type CreateJwtResult = { jwt: string };
 
 export type VerifyJwtRequest = { /** the JWT */ jwt: string };
 
@@ -1843,7 +1457,7 @@ export type VerifyJwtResult = {
   /** the payload as it was signed; present if the JWT is VALID or EXPIRED */
   payload?: Record<string, unknown>;
   /** when it expires, in Unix seconds */ exp?: number;
-  /** the recipient that the JWT is meant for */ aud?: string;
+  aud?: string;
   /** the workspaces that it is limited to; absent: it is for the whole team */ workspaceIds?: Array<string>;
 };
 
@@ -1853,7 +1467,7 @@ export type RevokeJwtRequest = {
 };
 
 export type RevokeJwtResult = {
-  /** the `jti` of a JWT */ jti: string;
+  jti: string;
   /** until when the revocation is kept: by then the JWT has expired, in Unix milliseconds */
   expiresAt: number;
 };
@@ -1875,7 +1489,7 @@ export type JwtSettings = {
 };
 
 export type UpdateJwtSettingsRequest = {
-  /** whether the key set of all teams contains the team's keys */ sharedKeySet?: boolean | undefined;
+  sharedKeySet?: boolean | undefined;
   /** what new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set */
   issuer?: 'TEAM_ID' | 'URL' | undefined;
 };
@@ -1886,7 +1500,7 @@ export type PublicJwk = {
   kty: string;
   crv: string;
   /** the key itself, base64url */ x: string;
-  /** id of the signing key */ kid: string;
+  kid: string;
   alg: string;
   use: string;
 };
@@ -1912,54 +1526,30 @@ export type CreateLinkTokenRequest = {
 
 export type CreateLinkTokenResult = {
   linkToken: {
-    /** id of the link token */ id: string;
+    id: string;
     /** the link token; only this answer contains it */ token: string;
     /** when it expires, in Unix milliseconds */ expiresAt: number;
     workspaceId: string;
-    /** your own id of the customer */ customerId: string;
-    /** your own id of the billing to link */ externalBillingId?: string;
-    /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+    customerId: string;
+    externalBillingId?: string;
     billingId?: string;
-    /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
     permissions?: Array<'rotate'>;
   };
 };
 
 export type LinkToken = {
   /** whether it is in force */ valid: boolean;
-  /** when it expires, in Unix milliseconds */ expiresAt?: number;
+  expiresAt?: number;
   workspaceId?: string;
-  /** your own id of the customer */ customerId?: string;
-  /** your own id of the billing to link */ externalBillingId?: string;
-  /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+  customerId?: string;
+  externalBillingId?: string;
   billingId?: string;
-  /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
   permissions?: Array<'rotate'>;
 };
 
 export type CreateAccessTokenRequest = {
   /** name that people see, not blank and without invisible characters */ name: string;
-  permissions: Array<
-    | 'workspace:read'
-    | 'workspace:write'
-    | 'key:read'
-    | 'key:write'
-    | 'key:verify'
-    | 'billing:read'
-    | 'billing:write'
-    | 'usage:read'
-    | 'jwt:sign'
-    | 'jwt:verify'
-    | 'jwt:revoke'
-    | 'link:read'
-    | 'link:write'
-    | 'token:write'
-    | 'audit:read'
-    | 'webhook:read'
-    | 'webhook:write'
-    | 'metering:read'
-    | 'metering:write'
-  >;
+  permissions: Array<AccessTokenPermissionName>;
   /** the workspaces it is limited to; absent: all of the team */ workspaceIds?: Array<string> | undefined;
   /** the addresses and CIDR blocks that it may be used from; absent: those of your own token; an empty list: all */
   allowedIPs?: Array<string> | undefined;
@@ -1968,78 +1558,34 @@ export type CreateAccessTokenRequest = {
 
 export type CreateAccessTokenResult = {
   accessToken: {
-    /** id of the access token */ id: string;
-    /** name that people see, not blank and without invisible characters */ name: string;
+    id: string;
+    name: string;
     /** the part of the token that may be shown */ maskedToken: string;
-    permissions: Array<
-      | 'workspace:read'
-      | 'workspace:write'
-      | 'key:read'
-      | 'key:write'
-      | 'key:verify'
-      | 'billing:read'
-      | 'billing:write'
-      | 'usage:read'
-      | 'jwt:sign'
-      | 'jwt:verify'
-      | 'jwt:revoke'
-      | 'link:read'
-      | 'link:write'
-      | 'token:write'
-      | 'audit:read'
-      | 'webhook:read'
-      | 'webhook:write'
-      | 'metering:read'
-      | 'metering:write'
-    >;
+    permissions: Array<AccessTokenPermissionName>;
     /** the workspaces it is limited to; absent: all */ workspaceIds?: Array<string>;
     /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
     allowedIPs?: Array<string>;
-    /** when it expires, in Unix milliseconds */ expiresAt?: number;
+    expiresAt?: number;
     /** id of the access token that made it; absent: an operator did */ createdBy?: string;
     /** whether it was revoked; that is final */ revoked: boolean;
-    /** when it was made, RFC 3339 in UTC */ createdAt: string;
+    createdAt: string;
     /** the secret; only this answer contains it */ token: string;
   };
 };
 
-export type ListAccessTokensResult = {
-  accessTokens: Array<AccessToken>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListAccessTokensResult = NextPage & { accessTokens: Array<AccessToken> };
 
 export type AccessToken = {
-  /** id of the access token */ id: string;
-  /** name that people see, not blank and without invisible characters */ name: string;
-  /** the part of the token that may be shown */ maskedToken: string;
-  permissions: Array<
-    | 'workspace:read'
-    | 'workspace:write'
-    | 'key:read'
-    | 'key:write'
-    | 'key:verify'
-    | 'billing:read'
-    | 'billing:write'
-    | 'usage:read'
-    | 'jwt:sign'
-    | 'jwt:verify'
-    | 'jwt:revoke'
-    | 'link:read'
-    | 'link:write'
-    | 'token:write'
-    | 'audit:read'
-    | 'webhook:read'
-    | 'webhook:write'
-    | 'metering:read'
-    | 'metering:write'
-  >;
-  /** the workspaces it is limited to; absent: all */ workspaceIds?: Array<string>;
-  /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
+  id: string;
+  name: string;
+  maskedToken: string;
+  permissions: Array<AccessTokenPermissionName>;
+  workspaceIds?: Array<string>;
   allowedIPs?: Array<string>;
-  /** when it expires, in Unix milliseconds */ expiresAt?: number;
-  /** id of the access token that made it; absent: an operator did */ createdBy?: string;
-  /** whether it was revoked; that is final */ revoked: boolean;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  expiresAt?: number;
+  createdBy?: string;
+  revoked: boolean;
+  createdAt: string;
   /** when it was last used; at most a minute behind, RFC 3339 in UTC */ lastUsedAt?: string;
   /** when it was revoked, RFC 3339 in UTC */ revokedAt?: string;
 };
@@ -2054,46 +1600,23 @@ export type DeleteAccessTokenResult = {
   };
 };
 
-export type ListAuditLogResult = {
-  auditLog: Array<AuditEntry>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListAuditLogResult = NextPage & { auditLog: Array<AuditEntry> };
 
 export type AuditEntry = {
-  /** id of the audit entry */ id: string;
+  id: string;
   /** method and path of the operation, or the command of the operator */ operation: string;
   /** `denied`: attempts of a known access token that were refused with 401 or 403, and touched nothing */
   outcome: 'changed' | 'denied';
   /** why attempts were denied */ errorCode?: number;
   /** how many attempts of this token, operation and error were denied; the line tells of the first one */
   attempts?: number;
-  resource?:
-    | 'access_token'
-    | 'adjustment'
-    | 'api_key'
-    | 'billing'
-    | 'grant'
-    | 'grant_schedule'
-    | 'jwt'
-    | 'jwt_settings'
-    | 'link_token'
-    | 'meter_destination'
-    | 'payment'
-    | 'payment_source'
-    | 'plan'
-    | 'quota'
-    | 'scope'
-    | 'session'
-    | 'signing_key'
-    | 'webhook'
-    | 'workspace'
-    | 'workspace_month';
+  resource?: AuditEntryResource;
   /** id of what changed */ resourceId?: string;
   /** who it was */ actor: 'access_token' | 'operator';
   /** id of the access token that made the change; absent: the operator */ tokenId?: string;
   /** address of the client; absent: the operator, or work that went on after the answer */ address?: string;
   /** User-Agent of the client, at most 256 characters */ userAgent?: string;
-  /** X-Request-Id of the request */ requestId?: string;
+  requestId?: string;
   /** as it was; absent: it was created, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON */
   before?: Record<string, unknown>;
   /** as it is since then; absent: it is gone, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON */
@@ -2105,116 +1628,40 @@ export type CreateWebhookRequest = {
   /** where events are posted: `https://`, with the name of a host that can be reached from outside */
   url: string;
   /** the types of events that it gets */
-  events: Array<
-    | 'credits.alert'
-    | 'credits.top_up_due'
-    | 'credits.exhausted'
-    | 'credits.replenished'
-    | 'grant.began'
-    | 'grant.expiring'
-    | 'grant.expired'
-    | 'limit.reached'
-    | 'key.created'
-    | 'key.rotated'
-    | 'key.deleted'
-    | 'key.expiring'
-    | 'hold.expired'
-    | 'books.different'
-    | 'month.closed'
-    | 'meter.failed'
-  >;
+  events: Array<WebhookEventName>;
   /** id of the workspace whose events it gets; absent: those of all */ workspaceId?: string | undefined;
   /** what it is for */ description?: string | undefined;
 };
 
 export type NewWebhookResult = { webhook: NewWebhook };
 
-export type NewWebhook = {
-  /** id of the webhook */ id: string;
-  /** where events are posted: `https://`, with the name of a host that can be reached from outside */
-  url: string;
-  /** the types of events that it gets */
-  events: Array<
-    | 'credits.alert'
-    | 'credits.top_up_due'
-    | 'credits.exhausted'
-    | 'credits.replenished'
-    | 'grant.began'
-    | 'grant.expiring'
-    | 'grant.expired'
-    | 'limit.reached'
-    | 'key.created'
-    | 'key.rotated'
-    | 'key.deleted'
-    | 'key.expiring'
-    | 'hold.expired'
-    | 'books.different'
-    | 'month.closed'
-    | 'meter.failed'
-  >;
-  /** id of the workspace whose events it gets; absent: those of all */ workspaceId?: string;
-  /** what it is for */ description?: string;
-  enabled: boolean;
-  /** why it is not enabled: a request, an answer 410, or five days of failures */
-  disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
-  /** when it was disabled, RFC 3339 in UTC */ disabledAt?: string;
-  /** since when every try failed, RFC 3339 in UTC */ failingSince?: string;
-  /** events that it did not get, because too many were waiting */ missedEvents: number;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
-  /** the secret that signs: only this answer contains it */ secret: string;
-};
-
-export type ListWebhooksResult = {
-  webhooks: Array<Webhook>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type NewWebhook = Webhook & { /** the secret that signs: only this answer contains it */ secret: string };
 
 export type Webhook = {
-  /** id of the webhook */ id: string;
-  /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+  id: string;
   url: string;
-  /** the types of events that it gets */
-  events: Array<
-    | 'credits.alert'
-    | 'credits.top_up_due'
-    | 'credits.exhausted'
-    | 'credits.replenished'
-    | 'grant.began'
-    | 'grant.expiring'
-    | 'grant.expired'
-    | 'limit.reached'
-    | 'key.created'
-    | 'key.rotated'
-    | 'key.deleted'
-    | 'key.expiring'
-    | 'hold.expired'
-    | 'books.different'
-    | 'month.closed'
-    | 'meter.failed'
-  >;
-  /** id of the workspace whose events it gets; absent: those of all */ workspaceId?: string;
-  /** what it is for */ description?: string;
+  events: Array<WebhookEventName>;
+  workspaceId?: string;
+  description?: string;
   enabled: boolean;
   /** why it is not enabled: a request, an answer 410, or five days of failures */
   disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
   /** when it was disabled, RFC 3339 in UTC */ disabledAt?: string;
   /** since when every try failed, RFC 3339 in UTC */ failingSince?: string;
   /** events that it did not get, because too many were waiting */ missedEvents: number;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
+  createdAt: string;
+  updatedAt: string;
 };
+
+export type ListWebhooksResult = NextPage & { webhooks: Array<Webhook> };
 
 export type WebhookResult = { webhook: Webhook };
 
-export type ListWebhookDeliveriesResult = {
-  deliveries: Array<WebhookDelivery>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListWebhookDeliveriesResult = NextPage & { deliveries: Array<WebhookDelivery> };
 
 export type WebhookDelivery = {
   /** type of the event */ type: string;
-  /** id of the webhook delivery */ id: string;
+  id: string;
   /** `webhook-id` of the event, the same at every try */ eventId: string;
   /** what the event says, as its body has it under `data` */ data: Record<string, unknown>;
   state: 'WAITING' | 'DELIVERED' | 'FAILED';
@@ -2233,28 +1680,7 @@ export type WebhookTry = {
 
 export type UpdateWebhookRequest = {
   /** whether events are delivered */ enabled?: boolean | undefined;
-  /** the types of events that it gets */
-  events?:
-    | Array<
-        | 'credits.alert'
-        | 'credits.top_up_due'
-        | 'credits.exhausted'
-        | 'credits.replenished'
-        | 'grant.began'
-        | 'grant.expiring'
-        | 'grant.expired'
-        | 'limit.reached'
-        | 'key.created'
-        | 'key.rotated'
-        | 'key.deleted'
-        | 'key.expiring'
-        | 'hold.expired'
-        | 'books.different'
-        | 'month.closed'
-        | 'meter.failed'
-      >
-    | undefined;
-  /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+  events?: Array<WebhookEventName> | undefined;
   url?: string | undefined;
 };
 
@@ -2287,91 +1713,50 @@ export type CreateMeterDestinationRequest = {
 
 export type NewMeterDestinationResult = { destination: NewMeterDestination };
 
-export type NewMeterDestination = {
-  /** id of the meter destination */ id: string;
-  workspaceId: string;
-  /** in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are */
-  kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
-  /** what people call it */ name: string;
-  /** where events are posted: `https://`, with the name of a host that can be reached from outside */
-  url: string;
-  /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
-  eventNames: Record<string, unknown>;
-  /** what is sent to a destination that takes one number, and what the proof compares */
-  measure: 'credits' | 'events';
-  /** how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000 */
-  unit: string;
-  /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
-  batchSize: number;
-  /** usage is sent from this hour on, RFC 3339 in UTC */ startsAt: string;
-  /** whether it is sent anything; what is used meanwhile waits */ enabled: boolean;
-  /** events that wait */ waitingEvents: number;
-  /** the oldest hour that waits, RFC 3339 in UTC */ waitingSince?: string;
-  /** events that failed for good */ failedEvents: number;
-  /** when it last took events, RFC 3339 in UTC */ lastSentAt?: string;
-  /** since when it takes none, RFC 3339 in UTC */ failingSince?: string;
-  /** why not, or why the last event failed */ lastError?: string;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
+export type NewMeterDestination = MeterDestination & {
   /** of kind `http`, the secret that signs: only this answer contains it */ secret?: string;
 };
 
-export type ListMeterDestinationsResult = {
-  destinations: Array<MeterDestination>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
-
 export type MeterDestination = {
-  /** id of the meter destination */ id: string;
+  id: string;
   workspaceId: string;
-  /** in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are */
   kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
-  /** what people call it */ name: string;
-  /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+  name: string;
   url: string;
-  /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
   eventNames: Record<string, unknown>;
-  /** what is sent to a destination that takes one number, and what the proof compares */
   measure: 'credits' | 'events';
-  /** how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000 */
   unit: string;
-  /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
   batchSize: number;
-  /** usage is sent from this hour on, RFC 3339 in UTC */ startsAt: string;
-  /** whether it is sent anything; what is used meanwhile waits */ enabled: boolean;
+  startsAt: string;
+  enabled: boolean;
   /** events that wait */ waitingEvents: number;
   /** the oldest hour that waits, RFC 3339 in UTC */ waitingSince?: string;
   /** events that failed for good */ failedEvents: number;
   /** when it last took events, RFC 3339 in UTC */ lastSentAt?: string;
   /** since when it takes none, RFC 3339 in UTC */ failingSince?: string;
   /** why not, or why the last event failed */ lastError?: string;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
+  createdAt: string;
+  updatedAt: string;
 };
+
+export type ListMeterDestinationsResult = NextPage & { destinations: Array<MeterDestination> };
 
 export type MeterDestinationResult = { destination: MeterDestination };
 
 export type UpdateMeterDestinationRequest = {
-  /** what people call it */ name?: string | undefined;
-  /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+  name?: string | undefined;
   url?: string | undefined;
-  /** what it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer */
   secret?: string | undefined;
-  /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
   eventNames?: Record<string, unknown> | undefined;
-  /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
   batchSize?: number | undefined;
   /** whether it is sent anything; `true` also tries at once what was put off */
   enabled?: boolean | undefined;
 };
 
-export type ListMeterEventsResult = {
-  events: Array<MeterEvent>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListMeterEventsResult = NextPage & { events: Array<MeterEvent> };
 
 export type MeterEvent = {
-  /** id of the meter event */ id: string;
+  id: string;
   billingId: string;
   /** when its hour began, RFC 3339 in UTC */ hour: string;
   /** usage name; empty: usage that was given none */ usageName: string;
@@ -2379,7 +1764,6 @@ export type MeterEvent = {
   /** how many events those are */ events: number;
   /** what the record is called there */ externalId: string;
   /** what the usage name is called there */ eventName: string;
-  /** what is sent: credits or events, of a destination that takes whole numbers so many of its units */
   value: string;
   /** 0 for the first event of an hour, and counted on for each correction of it */ number: number;
   /** CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there */
@@ -2404,13 +1788,12 @@ export type PreviewMeterEventsResult = {
 
 export type MeterPreviewEvent = {
   billingId: string;
-  /** when its hour began, RFC 3339 in UTC */ hour: string;
-  /** usage name; empty: usage that was given none */ usageName: string;
-  /** credits that were used: decimal text, below 0 in a correction */ credits: string;
-  /** how many events those are */ events: number;
-  /** what the record is called there */ externalId: string;
-  /** what the usage name is called there */ eventName: string;
-  /** what is sent: credits or events, of a destination that takes whole numbers so many of its units */
+  hour: string;
+  usageName: string;
+  credits: string;
+  events: number;
+  externalId: string;
+  eventName: string;
   value: string;
   state: 'WAITING' | 'CARRIED' | 'LEFT_OUT';
 };
@@ -2418,7 +1801,7 @@ export type MeterPreviewEvent = {
 export type MeterProofResult = { proof: MeterProof };
 
 export type MeterProof = {
-  /** the month, YYYY-MM */ month: string;
+  month: string;
   /** whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned, or what is carried on does not add up */
   status: 'EXACT' | 'PENDING' | 'DIFFERENT';
   /** where what is proved begins: the month (UTC), or the hour from which on usage is sent, RFC 3339 in UTC */
@@ -2449,7 +1832,7 @@ export type CreatePaymentSourceRequest = {
 
 export type PaymentRule = {
   /** what tells the payment; `payment_intent.succeeded` alone in all sources of a workspace, or the others: a payment intent does not say whether it pays an invoice */
-  event: 'checkout.session.completed' | 'invoice.paid' | 'payment_intent.succeeded';
+  event: PaymentEvent;
   /** its currency, as Stripe writes it; nothing is ever converted */ currency: string;
   /** credits for each minor unit that was paid, taxes included: of a cent, or of a yen: decimal text, at most six decimals, at most 9000000000 */
   creditsPerUnit?: string | undefined;
@@ -2459,7 +1842,6 @@ export type PaymentRule = {
   credits?: string | undefined;
   /** so many days after the grant is made its credits end, on the next Monday or, beyond 366 days, the next first of a month, 00:00 UTC; default never */
   expiresAfterDays?: number | undefined;
-  /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority?: number | undefined;
   /** name of the grants */ name?: string | undefined;
 };
@@ -2467,61 +1849,38 @@ export type PaymentRule = {
 export type PaymentSourceResult = { source: PaymentSource };
 
 export type PaymentSource = {
-  /** id of the payment source */ id: string;
+  id: string;
   workspaceId: string;
-  /** who tells of payments */ kind: 'stripe';
-  /** what people call it */ name: string;
-  /** what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price */
+  kind: 'stripe';
+  name: string;
   rules: Array<PaymentRule>;
-  /** field of the metadata that names the externalMeterId; without it, or its value, the customer counts */
   metadataField?: string;
-  /** id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer */
   destinationId?: string;
   /** whether it has a signing secret, and so takes events */ hasSecret: boolean;
   /** until when the signing secret of before counts too, RFC 3339 in UTC */ previousSecretUntil?: string;
-  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  createdAt: string;
   /** when it was last changed, RFC 3339 in UTC */ updatedAt: string;
 };
 
-export type ListPaymentSourcesResult = {
-  sources: Array<PaymentSource>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListPaymentSourcesResult = NextPage & { sources: Array<PaymentSource> };
 
 export type UpdatePaymentSourceRequest = {
-  /** what people call it */ name?: string | undefined;
-  /** what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price */
+  name?: string | undefined;
   rules?: Array<PaymentRule> | undefined;
-  /** field of the metadata that names the externalMeterId; without it, or its value, the customer counts */
   metadataField?: string | null | undefined;
-  /** id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer */
   destinationId?: string | null | undefined;
-  /** signing secret of the endpoint at Stripe, `whsec_…`; stored encrypted, and in no answer */
   secret?: string | undefined;
   /** the secret of before ends at once: it leaked */ endPrevious?: boolean | undefined;
 };
 
-export type ListPaymentsResult = {
-  payments: Array<Payment>;
-  /** where the next page starts; absent on the last one */ nextCursor?: string;
-};
+export type ListPaymentsResult = NextPage & { payments: Array<Payment> };
 
 export type Payment = {
-  /** id of the payment */ id: string;
+  id: string;
   /** id of what was paid: a payment intent, an invoice or a session */ objectId: string;
-  /** what told it */ event: 'checkout.session.completed' | 'invoice.paid' | 'payment_intent.succeeded';
+  /** what told it */ event: PaymentEvent;
   /** GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up; REFUND_WAITS: 200 grants of the record ended within a day, apply its refund later */
-  state:
-    | 'GRANTED'
-    | 'REFUNDED'
-    | 'CUSTOMER_UNKNOWN'
-    | 'CUSTOMER_AMBIGUOUS'
-    | 'OTHER_CURRENCY'
-    | 'NO_RULE'
-    | 'RULES_DIFFER'
-    | 'TOO_MANY_CREDITS'
-    | 'TOP_UP_PAID'
-    | 'REFUND_WAITS';
+  state: PaymentState;
   /** what was paid, in minor units of the currency */ amount: number;
   /** its currency */ currency: string;
   /** what of it was given back */ refunded: number;
@@ -2544,29 +1903,22 @@ export type QuotaResult = { quota: Quota };
 export type Quota = {
   /** workspaces that are not deleted */
   workspaces: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
-  /** API keys that are not deleted */
-  keys: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
-  /** scopes that are not deleted, of all workspaces */
-  scopes: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
-  /** access tokens that are not revoked */
-  accessTokens: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
-  /** billing records, also those of deleted workspaces */
-  billingRecords: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
+  /** API keys that are not deleted */ keys: { limit: number; used: number };
+  /** scopes that are not deleted, of all workspaces */ scopes: { limit: number; used: number };
+  /** access tokens that are not revoked */ accessTokens: { limit: number; used: number };
+  /** billing records, also those of deleted workspaces */ billingRecords: { limit: number; used: number };
   /** bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments */
-  storedBytes: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
+  storedBytes: { limit: number; used: number };
   /** link tokens, also revoked ones, until 30 days after they expire */
-  linkTokens: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
+  linkTokens: { limit: number; used: number };
   /** bytes that the answers kept under Idempotency-Keys take, each for 24 hours */
-  keptAnswerBytes: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
-  /** verifications per second, on each process */
-  verifyPerSecond: { /** how many the team may have */ limit: number };
-  /** management calls per second, on each process */
-  apiPerSecond: { /** how many the team may have */ limit: number };
+  keptAnswerBytes: { limit: number; used: number };
+  /** verifications per second, on each process */ verifyPerSecond: { limit: number };
+  /** management calls per second, on each process */ apiPerSecond: { limit: number };
 };
 
 export type CreditsAlertData = {
   billingId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
   alert: Alert;
   /** credits used, ever: decimal text, at most six decimals, at most 9000000000 either way */
@@ -2576,7 +1928,6 @@ export type CreditsAlertData = {
 
 export type TopUpDueData = {
   billingId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
   /** its id, for the metadata of the payment: it is paid once */ topUpId: string;
   /** credits to buy: decimal text, at most six decimals, at most 9000000000 either way */ amount: string;
@@ -2587,9 +1938,7 @@ export type TopUpDueData = {
 
 export type CreditsData = {
   billingId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
-  /** credits used, ever: decimal text, at most six decimals, at most 9000000000 either way */
   usedCredits: string;
   /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 either way */
   totalCredits: string;
@@ -2597,77 +1946,53 @@ export type CreditsData = {
 
 export type GrantData = {
   billingId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
   grantId: string;
   /** credits of it: decimal text, at most six decimals, at most 9000000000 either way */ credits: string;
   /** its name */ name?: string;
-  /** when it begins, or began, in Unix milliseconds */ beginsAt: number;
+  beginsAt: number;
   /** when it ends, in Unix milliseconds */ expiresAt?: number;
 };
 
-export type GrantExpiringData = {
-  billingId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
-  externalMeterId: string;
-  grantId: string;
-  /** credits of it: decimal text, at most six decimals, at most 9000000000 either way */ credits: string;
-  /** its name */ name?: string;
-  /** when it begins, or began, in Unix milliseconds */ beginsAt: number;
-  /** when it ends, in Unix milliseconds */ expiresAt?: number;
-  /** days until its end */ daysLeft: number;
-};
+export type GrantExpiringData = GrantData & { /** days until its end */ daysLeft: number };
 
 export type LimitReachedData = {
   limit: {
-    /** whose limit it is */ on: 'key' | 'workspace' | 'billing';
-    /** its name */ name: string;
+    on: 'key' | 'workspace' | 'billing';
+    name: string;
     /** its window */ per: string;
   };
   /** when the window began, in Unix milliseconds */ windowStartsAt: number;
   /** when it ends, in Unix milliseconds */ windowEndsAt: number;
   apiKeyId?: string;
   billingId?: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId?: string;
 };
 
 export type KeyData = {
   apiKeyId: string;
-  /** its name */ name: string;
+  name: string;
   /** its secret, masked */ maskedKey: string;
-  /** your own id of the customer */ customerId?: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  customerId?: string;
   externalMeterId?: string;
-  /** when it expires, in Unix milliseconds */ expiresAt?: number;
+  expiresAt?: number;
 };
 
-export type KeyExpiringData = {
-  apiKeyId: string;
-  /** its name */ name: string;
-  /** its secret, masked */ maskedKey: string;
-  /** your own id of the customer */ customerId?: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
-  externalMeterId?: string;
-  /** when it expires, in Unix milliseconds */ expiresAt?: number;
-  /** days until its end */ daysLeft: number;
-};
+export type KeyExpiringData = KeyData & { daysLeft: number };
 
 export type HoldExpiredData = {
   billingId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
   /** id of the event that held the credits; its characters stand in the id of the hold */
   holdEventId: string;
   eventId: string;
   apiKeyId: string;
-  /** credits of it: decimal text, at most six decimals, at most 9000000000 either way */ credits: string;
+  credits: string;
   /** what became of the credits */ outcome: 'released' | 'charged';
 };
 
 export type BooksDifferentData = {
   billingId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
   /** what the balance is, by the books */ status: 'MISSING' | 'TOO_MUCH';
   /** by how much: decimal text, at most six decimals, at most 9000000000 either way */ difference: string;
@@ -2685,9 +2010,9 @@ export type MonthClosedData = {
 
 export type MeterFailedData = {
   destinationId: string;
-  /** its name */ name: string;
+  name: string;
   /** its kind */ kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
-  /** events that failed for good */ failedEvents: number;
+  failedEvents: number;
   /** since when every try failed, in Unix milliseconds */ failingSince?: number;
   /** why */ error: string;
 };
@@ -2722,6 +2047,100 @@ export type WebhookEvent = {
     data: WebhookData[Type];
   };
 }[keyof WebhookData];
+
+export type AccessTokenPermissionName =
+  | 'workspace:read'
+  | 'workspace:write'
+  | 'key:read'
+  | 'key:write'
+  | 'key:verify'
+  | 'billing:read'
+  | 'billing:write'
+  | 'usage:read'
+  | 'jwt:sign'
+  | 'jwt:verify'
+  | 'jwt:revoke'
+  | 'link:read'
+  | 'link:write'
+  | 'token:write'
+  | 'audit:read'
+  | 'webhook:read'
+  | 'webhook:write'
+  | 'metering:read'
+  | 'metering:write';
+
+export type WebhookEventName =
+  | 'credits.alert'
+  | 'credits.top_up_due'
+  | 'credits.exhausted'
+  | 'credits.replenished'
+  | 'grant.began'
+  | 'grant.expiring'
+  | 'grant.expired'
+  | 'limit.reached'
+  | 'key.created'
+  | 'key.rotated'
+  | 'key.deleted'
+  | 'key.expiring'
+  | 'hold.expired'
+  | 'books.different'
+  | 'month.closed'
+  | 'meter.failed';
+
+export type AuditEntryResource =
+  | 'access_token'
+  | 'adjustment'
+  | 'api_key'
+  | 'billing'
+  | 'grant'
+  | 'grant_schedule'
+  | 'jwt'
+  | 'jwt_settings'
+  | 'link_token'
+  | 'meter_destination'
+  | 'payment'
+  | 'payment_source'
+  | 'plan'
+  | 'quota'
+  | 'scope'
+  | 'session'
+  | 'signing_key'
+  | 'webhook'
+  | 'workspace'
+  | 'workspace_month';
+
+export type VerificationCountReason = DecisionReason | 'NO_KEY' | 'TWO_KEYS';
+
+export type DecisionReason =
+  | 'MALFORMED'
+  | 'NOT_FOUND'
+  | 'DELETED'
+  | 'DISABLED'
+  | 'EXPIRED'
+  | 'IP_NOT_ALLOWED'
+  | 'SCOPE_MISSING'
+  | 'RATE_LIMIT'
+  | 'LIMIT_REACHED'
+  | 'CREDITS_USED_UP'
+  | 'SPEND_CAP_REACHED'
+  | 'NO_BILLING_RECORD';
+
+export type PaymentState =
+  | 'GRANTED'
+  | 'REFUNDED'
+  | 'CUSTOMER_UNKNOWN'
+  | 'CUSTOMER_AMBIGUOUS'
+  | 'OTHER_CURRENCY'
+  | 'NO_RULE'
+  | 'RULES_DIFFER'
+  | 'TOO_MANY_CREDITS'
+  | 'TOP_UP_PAID'
+  | 'REFUND_WAITS';
+
+export type VerificationCountStatus =
+  'VALID' | 'EXPIRED' | 'DISABLED' | 'DELETED' | 'RATE_LIMITED' | 'USAGE_LIMITED' | 'INVALID_SCOPES' | 'INVALID';
+
+export type PaymentEvent = 'checkout.session.completed' | 'invoice.paid' | 'payment_intent.succeeded';
 
 /** How people read a status; the two limits are temporary blocks. */
 export const displayForms = {

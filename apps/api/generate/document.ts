@@ -2,7 +2,7 @@ import { withComponents } from '../../../shared/contract/components.ts';
 import { titled } from '../../../shared/contract/openapi.ts';
 import { webhookData } from '../../../shared/contract/webhook-events.ts';
 import type { Operation } from '../../../shared/contract/route.ts';
-import { pageParameters } from '../http/pages.ts';
+import { nextCursor, pageParameters } from '../http/pages.ts';
 
 /** The part of JSON Schema that the OpenAPI document uses. */
 export type Schema = {
@@ -18,6 +18,12 @@ export type Schema = {
   items?: Schema;
   anyOf?: Schema[];
 };
+
+/** A schema under its name. */
+export type Named = { name: string; schema: Schema };
+
+/** What types have all of, and more, by their names. */
+export type Bases = ReadonlyMap<string, Named | undefined>;
 
 /** An operation as clients have it. */
 export type ClientOperation = Pick<Operation, 'method' | 'path' | 'operationId' | 'summary'> & {
@@ -37,7 +43,9 @@ export function contractOf(operations: readonly Operation[]) {
   const named = schemas as Record<string, Schema>;
   for (const { operationId, inPath, query, body } of value.operations)
     requireDifferentNames(operationId, [inPath, query, resolved(named, body)]);
-  return { ...value, events: value.events as Record<string, Schema>, schemas: named };
+  const bases: Bases = new Map(Object.keys(named).map((name) => [name, baseOf(named, name)]));
+  sayOnce({ schemas: named, bases, queries: value.operations.map(({ query }) => query) });
+  return { ...value, bases, events: value.events as Record<string, Schema>, schemas: named };
 }
 
 function operationOf(operation: Operation): ClientOperation {
@@ -58,6 +66,33 @@ function operationOf(operation: Operation): ClientOperation {
       ...Object.fromEntries([alternative, file].flatMap((form) => (form ? [[form.type, { type: 'string' }]] : []))),
     },
   };
+}
+
+/** What a field means is said where its name first has that meaning: in a request that makes something, or else in the first type. */
+function sayOnce({
+  schemas,
+  bases,
+  queries,
+}: {
+  schemas: Record<string, Schema>;
+  bases: Bases;
+  queries: Schema[];
+}): void {
+  const makes = (name: string) => /^(?!Update).*Request$/.test(name);
+  const said = new Set<string>();
+  const visit = ({ properties = {}, items }: Schema, isMaker: boolean, base: Schema = {}): void => {
+    for (const [name, field] of Object.entries(properties).filter(([name]) => !(name in (base.properties ?? {})))) {
+      const text = `${name}: ${field.description}`;
+      if (said.has(text) && !isMaker) delete field.description;
+      said.add(text);
+      visit(field, isMaker);
+    }
+    if (items) visit(items, isMaker);
+  };
+  const names = Object.keys(schemas);
+  for (const name of [...names.filter(makes), ...names.filter((name) => !makes(name))])
+    visit(schemas[name]!, makes(name), bases.get(name)?.schema);
+  for (const query of queries) visit(query, false, page);
 }
 
 /** Throws where path, query and body have a name in common: some clients take them as one object. */
@@ -91,14 +126,43 @@ export function besidesPage({ properties = {}, required = [] }: Schema) {
   return { isPage, properties: isPage ? Object.fromEntries(own) : properties, required };
 }
 
+/** What answers that are a page of a list have in common, under the name `NextPage`. */
+export const nextPage: Schema = { properties: { nextCursor }, required: [] };
+
+/**
+ * A type that has all that a schema says but for some fields, which are left: `NextPage` of a page, or another schema. A request
+ * has more than requests alone.
+ */
+function baseOf(schemas: Record<string, Schema>, name: string): Named | undefined {
+  const whole = schemas[name]!;
+  const sizeOf = ({ properties = {} }: Schema) => Object.keys(properties).length;
+  const candidates = Object.entries(schemas).map(([name, schema]) => ({ name, schema }));
+  return [{ name: 'NextPage', schema: nextPage }, ...candidates.filter(({ schema }) => sizeOf(schema) > 2)]
+    .filter((one) => one.name.endsWith('Request') === name.endsWith('Request'))
+    .filter(({ schema }) => sizeOf(schema) < sizeOf(whole))
+    .filter(({ schema }) =>
+      Object.keys(schema.properties!).every((field) => fieldText(schema, field) === fieldText(whole, field)),
+    )
+    .toSorted((a, b) => sizeOf(b.schema) - sizeOf(a.schema))[0];
+}
+
+function fieldText({ properties = {}, required = [] }: Schema, field: string): string {
+  return JSON.stringify([{ ...properties[field], examples: undefined }, required.includes(field)]);
+}
+
 /** The name of the schema that one refers to. */
 export function refName({ $ref = '' }: Schema): string {
   return $ref.split('/').at(-1)!;
 }
 
-/** What a field is about, unless its name says it: `billingId` is the id of the billing record. */
-export function aboutField(name: string, { description }: Schema): string | undefined {
-  return /[a-z]Id$/.test(name) && /^id of the [\w ]+$/.test(description ?? '') ? undefined : description;
+/**
+ * What a field is about, unless its name says it: `billingId` is the id of the billing record, `id` that of what has it, and
+ * `createdAt` when that was made.
+ */
+export function aboutField(name: string, { description = '' }: Schema): string | undefined {
+  const isId = /(^id|[a-z]Id)$/.test(name) && /^id of the [\w ]+$/.test(description);
+  const isTime = /^when (it was made|it last changed|its settings last changed), RFC 3339 in UTC$/.test(description);
+  return isId || (isTime && /^(created|updated)At$/.test(name)) ? undefined : description || undefined;
 }
 
 /** What a schema says, without what people read. */

@@ -1,5 +1,17 @@
 import { entryOf } from '../../../shared/runtime/entry-of.ts';
-import { aboutField, meaningOf, refName, resolved, upperFirst, type Schema } from './document.ts';
+import {
+  aboutField,
+  besidesPage,
+  meaningOf,
+  nextPage,
+  page,
+  refName,
+  resolved,
+  upperFirst,
+  type Bases,
+  type Named,
+  type Schema,
+} from './document.ts';
 
 /**
  * How a struct's optional fields say "left out": in an answer their zero value does; in a request only where keytally takes it for
@@ -25,7 +37,7 @@ export function goName(name: string): string {
 }
 
 /** Collects the Go types of a document's schemas: `text` has the declarations of all that was asked for, and of what these hold. */
-export function makeGoTypes(schemas: Record<string, Schema>) {
+export function makeGoTypes(schemas: Record<string, Schema>, bases: Bases) {
   const declared = new Map<string, string>();
   // Objects without a name that say the same are one type.
   const unnamed = new Map<string, string>();
@@ -46,7 +58,9 @@ export function makeGoTypes(schemas: Record<string, Schema>) {
   function component(title: string, kind: Kind): string {
     const name = goName(title);
     const own = /^Update.*Request$/.test(title) ? 'change' : title.endsWith('Request') ? 'request' : kind;
-    if (!declared.has(name)) declare(name, `${name} is ${aboutOf(title)}.`, schemas[title]!, own);
+    if (declared.has(name)) return name;
+    const base = own === 'answer' ? bases.get(title) : undefined;
+    declare(name, `${name} is ${aboutOf(title)}.`, schemas[title]!, own, base);
     return name;
   }
 
@@ -68,14 +82,33 @@ export function makeGoTypes(schemas: Record<string, Schema>) {
     return name;
   }
 
-  function declare(name: string, about: string, { properties = {}, required = [] }: Schema, kind: Kind): void {
+  function declare(name: string, about: string, schema: Schema, kind: Kind, base?: Named): void {
     if (declared.has(name)) throw new Error(`two Go types have the name ${name}`);
     // Its place comes before those of the types of its fields.
     declared.set(name, '');
-    const fields = Object.entries(properties).map(([property, schema]) =>
-      fieldOf(schema, name, { property, kind, isRequired: required.includes(property) }),
-    );
-    declared.set(name, `// ${about}\ntype ${name} struct {\n${linesOf(fields).join('\n')}\n}`);
+    const { properties = {}, required = [] } = schema;
+    const embedded = base ? [`\t${base.schema === nextPage ? nextPageType() : component(base.name, kind)}`] : [];
+    const fields = Object.entries(properties)
+      .filter(([property]) => !(property in (base?.schema.properties ?? {})))
+      .map(([property, one]) => fieldOf(one, name, { property, kind, isRequired: required.includes(property) }));
+    declared.set(name, `// ${about}\ntype ${name} struct {\n${[...embedded, ...linesOf(fields)].join('\n')}\n}`);
+  }
+
+  /** A query: which page of a list is said once for all lists. */
+  function declareQuery(name: string, about: string, query: Schema): void {
+    const { isPage, properties, required } = besidesPage(query);
+    if (!isPage) return declare(name, `${name} ${about}`, query, 'request');
+    if (!declared.has('Page')) declare('Page', 'Page is which items of a list an answer has.', page, 'request');
+    const isAll = Object.keys(properties).length === 0;
+    if (isAll) declared.set(name, `// ${name} ${about}\ntype ${name} = Page`);
+    const ofPage = { limit: { type: 'integer', minimum: 1 }, cursor: { type: 'string' } };
+    if (!isAll) declare(name, `${name} ${about}`, { properties: { ...ofPage, ...properties }, required }, 'request');
+  }
+
+  function nextPageType(): string {
+    if (!declared.has('NextPage'))
+      declare('NextPage', 'NextPage is what a page of a list has, too.', nextPage, 'answer');
+    return 'NextPage';
   }
 
   function fieldOf(schema: Schema, owner: string, place: Place): Field {
@@ -88,7 +121,7 @@ export function makeGoTypes(schemas: Record<string, Schema>) {
     return { name, type, tag, about: aboutOfField(property, schema, plain) };
   }
 
-  return { typeOf, declare, text: () => [...declared.values()].join('\n\n') };
+  return { typeOf, declareQuery, text: () => [...declared.values()].join('\n\n') };
 }
 
 type Place = { property: string; kind: Kind; isRequired: boolean };

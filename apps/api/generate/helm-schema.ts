@@ -37,9 +37,9 @@ export function renderHelmSchema(text = readFileSync(helmSchemaFile, 'utf8')): s
 function set(place: Schema | undefined, name: string, variables: readonly string[]): void {
   if (!place) throw new Error(`${helmSchemaFile.pathname} has no place for ${name}`);
   const free = variables.filter((variable) => !setByTheChart.includes(variable));
-  const value = { type: ['string', 'number', 'boolean'] };
-  const properties = Object.fromEntries(free.toSorted().map((variable) => [variable, value]));
-  Object.assign(place.properties, { [name]: { type: 'object', additionalProperties: false, properties } });
+  const propertyNames = { enum: free.toSorted() };
+  const additionalProperties = { $ref: '#/definitions/variable' };
+  Object.assign(place.properties, { [name]: { type: 'object', propertyNames, additionalProperties } });
 }
 
 if (import.meta.main) writeFileSync(helmSchemaFile, renderHelmSchema());

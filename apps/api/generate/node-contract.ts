@@ -7,9 +7,11 @@ import {
   aboutOf,
   besidesPage,
   contractOf,
+  nextPage,
   page,
   together,
   typeIn,
+  upperFirst,
   type ClientOperation,
   type Schema,
 } from './document.ts';
@@ -20,7 +22,7 @@ export function renderContract(): Promise<string> {
   const entries = Object.entries(refusalTable()).map(([name, error]) => `${name}: ${JSON.stringify(error)}`);
   return render(`
 /** What each operation takes (its path, query and body in one object) and answers. */
-${textOf('Contract', withEvents(typesOf(routes)))}
+${textOf('Contract', withEvents(typesOf('Contract', routes)))}
 /** How people read a status; the two limits are temporary blocks. */
 export const displayForms = ${JSON.stringify(displayForms)} as const;
 
@@ -33,8 +35,8 @@ export const refusals = {${entries.join()}} as const;`);
 
 /** Renders the types of the operations of the portal, for its page alone: clients have access tokens, which it refuses. */
 export function renderPortalContract(): Promise<string> {
-  const [own, clients] = [typesOf(portalRoutes), typesOf(routes).named];
-  const shared = [...own.named].filter(([name, text]) => clients.get(name) === text).map(([name]) => name);
+  const [own, clients] = [typesOf('PortalContract', portalRoutes), typesOf('Contract', routes).named];
+  const shared = [...own.named.keys()].filter((name) => clients.has(name));
   for (const name of shared) own.named.delete(name);
   const text = textOf('PortalContract', own);
   const used = shared.filter((name) => new RegExp(`\\b${name}\\b`).test(text));
@@ -51,48 +53,73 @@ async function render(text: string): Promise<string> {
   return format(`${head}\n${text}`, { ...config, parser: 'typescript' });
 }
 
-type Types = { entries: string[]; named: Map<string, string> };
+type Types = { entries: string[]; named: Map<string, string>; schemas: Record<string, Schema> };
 
 /** The same with what webhooks are posted. */
-function withEvents({ entries, named, typeOf, events }: ReturnType<typeof typesOf>): Types {
+function withEvents({ typeOf, events, ...types }: ReturnType<typeof typesOf>): Types {
   const data = Object.entries(events).map(([type, schema]) => `'${type}': ${typeOf(schema, false)};`);
-  named.set(
+  types.named.set(
     'WebhookData',
     `/** The \`data\` of each type of event. */\nexport type WebhookData = {\n${data.join('\n')}\n};`,
   );
-  named.set(
+  types.named.set(
     'WebhookEvent',
     `/** What a webhook is posted. */
 export type WebhookEvent = { [Type in keyof WebhookData]: { type: Type; timestamp: string; sequence: number; workspaceId?: string; data: WebhookData[Type] } }[keyof WebhookData];`,
   );
-  return { entries, named };
+  return types;
 }
 
 /** The interface of all operations, and what its schemas with a name are. */
-function textOf(contract: string, { entries, named }: Types): string {
-  return [`export interface ${contract} {\n${entries.join('\n')}\n}`, ...named.values(), ''].join('\n\n');
+function textOf(contract: string, { entries, named, schemas }: Types): string {
+  let text = [`export interface ${contract} {\n${entries.join('\n')}\n}`, ...named.values(), ''].join('\n\n');
+  // Many fixed values that stand in several places get the name of a field that has them, the longest first: they hold others.
+  for (const [values, name] of [...manyValues(schemas)].toSorted(([a], [b]) => b.length - a.length))
+    if (text.split(values).length > 2) text = `${text.replaceAll(values, name)}export type ${name} = ${values};\n\n`;
+  return text;
 }
 
-function typesOf(operations: readonly Operation[]) {
-  const { operations: all, schemas, events } = contractOf(operations);
+/** Names of fixed values that take more than half a line, by these. */
+function manyValues(schemas: Record<string, Schema>): Map<string, string> {
+  const names = new Map<string, string>();
+  for (const [owner, { properties = {} }] of Object.entries(schemas))
+    for (const [field, { enum: single, items }] of Object.entries(properties)) {
+      const values = (single ?? items?.enum)?.map((value) => JSON.stringify(value)).join(' | ');
+      if (values && values.length > 60 && !owner.endsWith('Request'))
+        names.set(values, owner + upperFirst(items ? `${field.replace(/s$/, '')}Name` : field));
+    }
+  return names;
+}
+
+function typesOf(contract: string, operations: readonly Operation[]) {
+  const { operations: all, schemas, bases, events } = contractOf(operations);
   const named = new Map<string, string>();
   named.set('Page', `/** Which items of a list. */\nexport type Page = ${objectType(page, true)};`);
-  return { entries: all.flatMap(entriesOf), named, typeOf, events };
+  named.set(
+    'NextPage',
+    `/** What a page of a list has, too. */\nexport type NextPage = ${objectType(nextPage, false)};`,
+  );
+  return { entries: all.flatMap(entriesOf), named, schemas, typeOf, events };
 
   /** An operation in its forms: as JSON, and as text. */
   function entriesOf(one: ClientOperation): string[] {
     const { 'application/json': json, ...others } = one.answers;
     const { method, path, inPath, query, body } = one;
-    const { isPage, ...given } = besidesPage(together(inPath, query));
+    // Its path says what each of its fields is.
+    const ids = Object.keys(inPath.properties ?? {}).map((field) => [field, { type: 'string' }]);
+    const { isPage, ...given } = besidesPage(together({ ...inPath, properties: Object.fromEntries(ids) }, query));
     const inputs = [
       ...(isPage ? ['Page'] : []),
       ...((body || isPage) && Object.keys(given.properties).length === 0 ? [] : [objectType(given, true)]),
       ...(body ? [typeOf(body, true)] : []),
     ];
-    const entry = (form: string, output: string) =>
-      `/** ${aboutOf(one)} */\n'${method} ${path}${form}': { input: ${inputs.join(' & ')}; output: ${output} };`;
+    const entry = (form: string, input: string, output: string) =>
+      `/** ${aboutOf(one)} */\n'${method} ${path}${form}': { input: ${input}; output: ${output} };`;
     const texts = Object.keys(others).filter((type) => type.startsWith('text/'));
-    return [entry('', typeOf(json!, false)), ...texts.map((type) => entry(` as ${type}`, 'string'))];
+    return [
+      entry('', inputs.join(' & '), typeOf(json!, false)),
+      ...texts.map((type) => entry(` as ${type}`, `${contract}['${method} ${path}']['input']`, 'string')),
+    ];
   }
 
   function typeOf(one: Schema, isInput: boolean): string {
@@ -111,7 +138,14 @@ function typesOf(operations: readonly Operation[]) {
     // Its place comes before those of the types of its fields.
     named.set(one, '');
     // An interface could not be handed on as JSON.
-    named.set(one, `export type ${one} = ${typeOf(schemas[one]!, isInput)};`);
+    const base = bases.get(one);
+    const { properties, ...schema } = schemas[one]!;
+    const own = Object.entries(properties ?? {}).filter(([field]) => !(field in (base?.schema.properties ?? {})));
+    const also = base ? `${base.name === 'NextPage' ? base.name : nameOf(base.name, isInput)} & ` : '';
+    named.set(
+      one,
+      `export type ${one} = ${also}${typeOf({ ...schema, properties: Object.fromEntries(own) }, isInput)};`,
+    );
     return one;
   }
 

@@ -15,11 +15,12 @@ import {
   together,
   typeIn,
   upperFirst,
+  type Bases,
+  type Named,
   type Schema,
 } from './document.ts';
 import { refusalTable } from './refusals.ts';
 
-type Base = { name: string; schema: Schema };
 type Group = { name: string; methods: Method[] };
 type Method = { name: string; operation: string; input: string; isOptional: boolean; output: string; about: string };
 
@@ -31,8 +32,17 @@ const keywords = new Set(
 
 /** Renders the files of the Python client that follow from the contract, by path. */
 export function renderPythonContract(): Record<string, string> {
-  const { operations: all, events, schemas } = contractOf(routes);
-  const types = makeTypes(schemas);
+  const { operations: all, events, schemas, bases } = contractOf(routes);
+  const types = makeTypes(schemas, bases);
+  // Whose request a guard let pass: the decision, or `UNDECIDED` where it passed while keytally was unavailable.
+  const { Decision: decision = {} } = schemas;
+  const { status: _, ...others } = decision.properties!;
+  const decided = { name: 'Decided', schema: { properties: others, required: [] } };
+  const status = { enum: ['VALID', 'UNDECIDED'] };
+  types.typeOf(others['rateLimit']!, 'DecisionRateLimit');
+  types.add('Decided', decided.schema);
+  types.add('Decision', decision, [decided]);
+  types.add('Identity', { ...decision, properties: { ...others, status } }, [decided]);
   const methodOf = (name: string, operation: string): Method => {
     const [verb, path, , accept = 'application/json'] = operation.split(' ');
     const one = all.find((one) => one.method === verb && one.path === path)!;
@@ -60,10 +70,6 @@ export function renderPythonContract(): Record<string, string> {
     methods: Object.entries(named).map(([name, operation]) => methodOf(name, operation)),
   }));
   const own = [methodOf('verify', VERIFY), methodOf('verifyBatch', VERIFY_BATCH)];
-  // Whose request a guard let pass: the decision, or `UNDECIDED` where it passed while keytally was unavailable.
-  const decision = schemas['Decision']!;
-  const status = { enum: ['VALID', 'UNDECIDED'] };
-  types.add('Identity', { ...decision, properties: { ...decision.properties, status } });
   const event = { name: 'Event', schema: { properties: eventFields, required: ['timestamp', 'sequence'] } as Schema };
   types.add(event.name, event.schema);
   const eventTypes = Object.entries(events).map(([type, data]) => {
@@ -83,13 +89,17 @@ WebhookEvent = ${eventTypes.join(' | ')}
 }
 
 /** Collects the types that are used, each under its name. */
-function makeTypes(schemas: Record<string, Schema>) {
+function makeTypes(schemas: Record<string, Schema>, bases: Bases) {
   const rendered = new Map<string, string>();
   // Objects without a name that say the same are one type.
   const unnamed = new Map<string, string>();
   const language = {
     plain: { string: 'str', boolean: 'bool', null: 'None', integer: 'int', number: 'float' },
-    named: (name: string) => add(name, schemas[name]!),
+    named(name: string): string {
+      const base = rendered.has(name) ? undefined : bases.get(name);
+      if (base) add(base.name, base.schema);
+      return add(name, schemas[name]!, base ? [base] : []);
+    },
     values: (texts: string[]) => `Literal[${texts.join(', ')}]`,
     list: (item: string) => `list[${item}]`,
     object: (schema: Schema, name: string) =>
@@ -97,7 +107,7 @@ function makeTypes(schemas: Record<string, Schema>) {
   };
   const typeOf = (schema: Schema, name: string) => typeIn(language, schema, name);
 
-  function add(name: string, schema: Schema, bases: Base[] = []): string {
+  function add(name: string, schema: Schema, bases: Named[] = []): string {
     if (rendered.has(name)) return name;
     const ofBases = bases.flatMap((base) => Object.keys(base.schema.properties!));
     if (bases.length === 1 && ofBases.length === Object.keys(schema.properties ?? {}).length) return bases[0]!.name;
@@ -109,10 +119,11 @@ function makeTypes(schemas: Record<string, Schema>) {
     return name;
   }
 
-  function renderType(name: string, { properties = {}, required = [], description }: Schema, bases: Base[]): string {
+  function renderType(name: string, { properties = {}, required = [], description }: Schema, bases: Named[]): string {
     const fields = Object.entries(properties).map(([field, schema]) => {
       const type = typeOf(schema, name + upperFirst(field));
-      const about = upperFirst(aboutField(field, schema) ?? '');
+      // In a path `id` is that of the workspace, where there is one.
+      const about = upperFirst((name.endsWith('Path') ? schema.description : aboutField(field, schema)) ?? '');
       return { field, about, type: required.includes(field) ? type : `NotRequired[${type}]` };
     });
     const isPlain = fields.every(({ field }) => /^[A-Za-z_]\w*$/.test(field) && !keywords.has(field));
@@ -132,7 +143,7 @@ function makeTypes(schemas: Record<string, Schema>) {
   }
 
   function render(): string {
-    return `"""What operations take and answer. The names of fields are those of the API."""
+    return `"""What operations take and answer. The names of fields are those of the API, and createdAt and updatedAt are RFC 3339 in UTC."""
 
 ${HEAD}
 from __future__ import annotations
@@ -149,55 +160,32 @@ ${[...rendered.values()].join('\n')}`;
 }
 
 function renderOperations(groups: Group[], own: Method[]): string {
-  const [plain, asynchronous] = [
-    classesOf(groups, own, ['', '', '']),
-    classesOf(groups, own, ['Async', 'async ', 'await ']),
-  ];
+  const lineOf = ({ name, operation, input, isOptional, output, about }: Method) =>
+    `    ${name} = ${isOptional ? 'Optional' : ''}Operation[types.${input}, ${typeName(output)}](${text(operation)}, ${text(about)})\n`;
+  const classes = groups.map(
+    ({ name, methods }) => `class ${upperFirst(name)}(Group[_Call]):\n${methods.map(lineOf).join('')}`,
+  );
+  const lines = groups.map(({ name }) => `        self.${snakeCase(name)} = ${upperFirst(name)}(call)\n`);
   return `${HEAD}
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
-
-from typing_extensions import Unpack
+from typing import TypeVar
 
 from keytally import types
-from keytally._options import CallOptions
+from keytally._method import Group, Operation, OptionalOperation
 
-Input = Mapping[str, Any] | None
-Call = Callable[[str, Input, CallOptions], object]
-AsyncCall = Callable[[str, Input, CallOptions], Awaitable[object]]
+_Call = TypeVar("_Call")
 
 
-${[...plain, ...asynchronous].join('\n\n')}`;
-}
+${classes.join('\n\n')}
 
-/** The classes of the groups, and the one that has them all, and methods of its own. */
-function classesOf(groups: Group[], own: Method[], [prefix, before, wait]: [string, string, string]) {
-  const methodText = ({ name, operation, input, isOptional, output, about }: Method) =>
-    `    ${before}def ${name}(self, input: types.${input}${isOptional ? ' | None = None' : ''}, **options: Unpack[CallOptions]) -> ${typeName(output)}:
-        ${docstring(about)}
-        return cast(${text(typeName(output))}, ${wait}self._call(${text(operation)}, input, options))
-`;
-  const classes = groups.map(
-    ({ name, methods }) =>
-      `class ${prefix}${upperFirst(name)}(_${prefix}Group):\n${methods.map(methodText).join('\n')}`,
-  );
-  const lines = groups.map(({ name }) => `        self.${snakeCase(name)} = ${prefix}${upperFirst(name)}(call)\n`);
-  return [
-    `class _${prefix}Group:
-    def __init__(self, call: ${prefix}Call) -> None:
-        self._call = call
-`,
-    ...classes,
-    `class ${prefix}Operations(_${prefix}Group):
+class Operations(Group[_Call]):
     """Every operation of the API, in groups."""
 
-    def __init__(self, call: ${prefix}Call) -> None:
+    def __init__(self, call: _Call) -> None:
         super().__init__(call)
 ${lines.join('')}
-${own.map(methodText).join('\n')}`,
-  ];
+${own.map(lineOf).join('')}`;
 }
 
 function renderTables(): string {

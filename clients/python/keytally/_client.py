@@ -17,7 +17,8 @@ from typing_extensions import Self
 from keytally import types
 from keytally._background import Background, begin_in_each_process, call_back, completed
 from keytally._gather import Attempt, Gatherer, outgoing_of
-from keytally._operations import AsyncOperations, Operations
+from keytally._method import AsyncCall, Call
+from keytally._operations import Operations
 from keytally._options import CallOptions
 from keytally._wire import (
     JSON_TYPE,
@@ -147,7 +148,7 @@ class ClientCore(Generic[_Http]):
             return error.code != 0 and not error.is_away
 
 
-class Client(ClientCore[httpx.Client], Operations):
+class Client(ClientCore[httpx.Client], Operations[Call]):
     """
     A client of keytally: each operation is a method that takes its path, query and body as one dictionary. Threads may share it.
 
@@ -226,7 +227,7 @@ class _Steps(dict[str, float]):
         return max(0.001, self.until - time.monotonic())
 
 
-class AsyncClient(ClientCore[httpx.AsyncClient], AsyncOperations):
+class AsyncClient(ClientCore[httpx.AsyncClient], Operations[AsyncCall]):
     """The same client for asyncio: each method is awaited. It belongs to the event loop that uses it first."""
 
     def _open(self) -> None:
@@ -237,7 +238,7 @@ class AsyncClient(ClientCore[httpx.AsyncClient], AsyncOperations):
         self._unawaited = Background()
         verify = self._verify_url
         self._gatherer = Gatherer(lambda request: self._send(verify, request), self._token, verify)
-        AsyncOperations.__init__(self, self._operate)
+        Operations.__init__(self, self._operate)
 
     async def ready(self) -> bool:
         """Whether keytally can verify keys now, if only some; where its readiness has a port of its own, whether verify answers."""
