@@ -2,7 +2,6 @@ import type { Static } from 'typebox';
 import type { billing } from '../contract/schemas.ts';
 import { scopeEntryOf } from '../contract/schemas.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
-import { entryOf } from '../runtime/entry-of.ts';
 import { makeSeenBefore } from '../runtime/seen-before.ts';
 import { numberOfText } from '../runtime/text-number.ts';
 import { limitAlertsOf } from '../stores/account-settings.ts';
@@ -66,8 +65,8 @@ export function makeLookupCache(mostBytes = MOST_BYTES) {
     if (!wasKept && bytes > mostBytes / 4 && !seenBefore(numberOfText(teamId + keyHash + question))) return lookup;
     const size = sizeOf(question, lookup);
     if (bytes + size > mostBytes) forgetMost();
-    const team = entryOf(teams, teamId, () => ({ questions: new Map(), bytes: 0 }));
-    entryOf(team.questions, question, () => new Map()).set(keyHash, lookup);
+    const team = teams.getOrInsertComputed(teamId, () => ({ questions: new Map(), bytes: 0 }));
+    team.questions.getOrInsertComputed(question, () => new Map()).set(keyHash, lookup);
     team.bytes += size;
     bytes += size;
     return lookup;

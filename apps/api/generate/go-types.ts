@@ -1,4 +1,3 @@
-import { entryOf } from '../../../shared/runtime/entry-of.ts';
 import {
   aboutField,
   besidesPage,
@@ -65,7 +64,7 @@ export function makeGoTypes(schemas: Record<string, Schema>, bases: Bases) {
   }
 
   function object(schema: Schema, name: string, kind: Kind): string {
-    return entryOf(unnamed, `${kind} ${meaningOf(schema)}`, () => {
+    return unnamed.getOrInsertComputed(`${kind} ${meaningOf(schema)}`, () => {
       declare(name, `${name} is a part of requests or answers.`, schema, kind);
       return name;
     });

@@ -1,7 +1,6 @@
 // The Python client's copy of the contract, made from the OpenAPI document: its types, and its operations as methods.
 import { operations, VERIFY, VERIFY_BATCH } from '../../../clients/node/operations.ts';
 import { eventFields } from '../../../shared/contract/webhook-events.ts';
-import { entryOf } from '../../../shared/runtime/entry-of.ts';
 import { displayForms } from '../../../shared/verification/operation.ts';
 import { routes } from '../routes/index.ts';
 import {
@@ -103,7 +102,7 @@ function makeTypes(schemas: Record<string, Schema>, bases: Bases) {
     values: (texts: string[]) => `Literal[${texts.join(', ')}]`,
     list: (item: string) => `list[${item}]`,
     object: (schema: Schema, name: string) =>
-      schema.properties ? entryOf(unnamed, meaningOf(schema), () => add(name, schema)) : 'dict[str, Any]',
+      schema.properties ? unnamed.getOrInsertComputed(meaningOf(schema), () => add(name, schema)) : 'dict[str, Any]',
   };
   const typeOf = (schema: Schema, name: string) => typeIn(language, schema, name);
 

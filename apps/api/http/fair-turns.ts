@@ -3,7 +3,6 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { requirePace } from '../../../shared/auth/failed-authentications.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
-import { entryOf } from '../../../shared/runtime/entry-of.ts';
 import { makeRate } from '../../../shared/runtime/rate.ts';
 import { makeSlots } from '../../../shared/verification/slots.ts';
 
@@ -55,8 +54,13 @@ export function makeFairTurns(limits = TURNS) {
 
   /** Runs the work when it is the caller's turn; throws 429 when too many of its team wait already. */
   async function inTurn<Result>(caller: Caller, work: () => Promise<Result>): Promise<Result> {
-    const team = entryOf(teams, caller.teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));
-    const token = entryOf(team.tokens, caller.tokenId, () => ({ running: 0, queue: [] }));
+    const team = teams.getOrInsertComputed(caller.teamId, () => ({
+      running: 0,
+      waiting: 0,
+      unsent: 0,
+      tokens: new Map(),
+    }));
+    const token = team.tokens.getOrInsertComputed(caller.tokenId, () => ({ running: 0, queue: [] }));
     if (mayRun(team, token)) begin(team, token);
     else {
       requireRoom(caller);
@@ -120,7 +124,7 @@ export function makeFairTurns(limits = TURNS) {
   /** Counts an answer against its team until its last byte has left. */
   function countUnsent({ teamId }: Caller, bytes: number, response: ServerResponse): void {
     if (bytes <= UNCOUNTED_BYTES || response.destroyed) return;
-    const team = entryOf(teams, teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));
+    const team = teams.getOrInsertComputed(teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));
     team.unsent += bytes;
     response.once('close', () => {
       team.unsent -= bytes;

@@ -1,4 +1,3 @@
-import { entryOf } from '../../../../shared/runtime/entry-of.ts';
 import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
 import { mayChange, recordNow } from '../../sync/remove-deleted.ts';
 import { accountOf } from '../../sync/accounts.ts';
@@ -33,7 +32,7 @@ export async function changeDuePlans(stores: Stores, stopping: AbortSignal): Pro
     hasDone = false;
     const applied = await sql<{ id: string }[]>`select id from plans where applies_to is not null order by id`;
     const ofPlan = ({ id }: { id: string }) =>
-      entryOf(turns, id, () => ({ after: START, read: (after) => ofPlanAfter(sql, id, after) }));
+      turns.getOrInsertComputed(id, () => ({ after: START, read: (after) => ofPlanAfter(sql, id, after) }));
     for (const turn of [ended, ...applied.map(ofPlan)]) {
       const rows = await turn.read(turn.after);
       if (rows.length === 0) continue;
