@@ -5,9 +5,6 @@ import { billing } from '../contract/schemas.ts';
 
 // What is done to a hold: the api and the verify app both serve it.
 
-export const CAPTURE_PATH = '/api/v1/usage/capture';
-export const RELEASE_PATH = '/api/v1/usage/release';
-export const EXTEND_PATH = '/api/v1/usage/extend';
 export const HOLD_BODY_LIMIT = 16 * 1024;
 
 /** For how long credits may be held. */
@@ -48,7 +45,7 @@ const capture = named(
 /** Debits what a hold did cost. */
 export const captureOperation = {
   ...shared,
-  path: CAPTURE_PATH,
+  path: '/api/v1/usage/capture',
   operationId: 'captureHold',
   summary: 'Capture a hold: debit what the call did cost, and release the rest',
   description:
@@ -64,7 +61,7 @@ export type ReleaseBody = Static<typeof releaseBody>;
 /** Gives a hold back. */
 export const releaseOperation = {
   ...shared,
-  path: RELEASE_PATH,
+  path: '/api/v1/usage/release',
   operationId: 'releaseHold',
   summary: 'Release a hold: debit nothing',
   description:
@@ -83,7 +80,7 @@ export type ExtendBody = Static<typeof extendBody>;
 /** Gives a hold another end. */
 export const extendOperation = {
   ...shared,
-  path: EXTEND_PATH,
+  path: '/api/v1/usage/extend',
   operationId: 'extendHold',
   summary: 'Extend a hold: give it another end, counted from now',
   description: 'Only while the hold is open. Its id stays the same.',

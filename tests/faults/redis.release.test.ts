@@ -1,3 +1,0 @@
-import { testFaults } from './play.ts';
-
-testFaults('redis');
