@@ -563,8 +563,16 @@ type Workspace struct {
 	KeepClientAddresses       bool     `json:"keepClientAddresses"`
 	// name of the time zone (IANA) in whose days and calendar months statements are made
 	Timezone  string    `json:"timezone"`
+	Branding  *Branding `json:"branding,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// Branding is a Branding of the OpenAPI document.
+type Branding struct {
+	Name  string `json:"name,omitempty"`
+	Color string `json:"color,omitempty"`
+	Logo  string `json:"logo,omitempty"`
 }
 
 // CreateWorkspaceRequest is what CreateWorkspace takes.
@@ -582,11 +590,22 @@ type CreateWorkspaceRequest struct {
 	// lifetime of a new key in seconds
 	DefaultExpiration *Nullable[int64] `json:"defaultExpiration,omitempty"`
 	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
-	DefaultAlerts *Nullable[[]Alert] `json:"defaultAlerts,omitempty"`
+	DefaultAlerts *Nullable[[]Alert]                 `json:"defaultAlerts,omitempty"`
+	Branding      *Nullable[CreateWorkspaceBranding] `json:"branding,omitempty"`
 	// whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients
 	KeepClientAddresses *bool `json:"keepClientAddresses,omitempty"`
 	// name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC
 	Timezone string `json:"timezone,omitempty"`
+}
+
+// CreateWorkspaceBranding is a part of requests or answers.
+type CreateWorkspaceBranding struct {
+	// who the customer buys from
+	Name string `json:"name,omitempty"`
+	// colour of the line at the top of each page
+	Color string `json:"color,omitempty"`
+	// a picture (PNG, SVG, WebP) as a data URL, shown 1.5 lines high
+	Logo string `json:"logo,omitempty"`
 }
 
 // ListWorkspacesResult is what ListWorkspaces answers.
@@ -632,15 +651,23 @@ type DifferentRecord struct {
 
 // UpdateWorkspaceRequest is what UpdateWorkspace takes.
 type UpdateWorkspaceRequest struct {
-	Name                      *string             `json:"name,omitempty"`
-	DefaultKeyPrefix          *Nullable[string]   `json:"defaultKeyPrefix,omitempty"`
-	DefaultAllowedIPs         *Nullable[[]string] `json:"defaultAllowedIPs,omitempty"`
-	DefaultRateLimitPerSecond *Nullable[int64]    `json:"defaultRateLimitPerSecond,omitempty"`
-	DefaultLimits             *Nullable[[]Limit]  `json:"defaultLimits,omitempty"`
-	DefaultExpiration         *Nullable[int64]    `json:"defaultExpiration,omitempty"`
-	DefaultAlerts             *Nullable[[]Alert]  `json:"defaultAlerts,omitempty"`
-	KeepClientAddresses       *bool               `json:"keepClientAddresses,omitempty"`
-	Timezone                  *string             `json:"timezone,omitempty"`
+	Name                      *string                            `json:"name,omitempty"`
+	DefaultKeyPrefix          *Nullable[string]                  `json:"defaultKeyPrefix,omitempty"`
+	DefaultAllowedIPs         *Nullable[[]string]                `json:"defaultAllowedIPs,omitempty"`
+	DefaultRateLimitPerSecond *Nullable[int64]                   `json:"defaultRateLimitPerSecond,omitempty"`
+	DefaultLimits             *Nullable[[]Limit]                 `json:"defaultLimits,omitempty"`
+	DefaultExpiration         *Nullable[int64]                   `json:"defaultExpiration,omitempty"`
+	DefaultAlerts             *Nullable[[]Alert]                 `json:"defaultAlerts,omitempty"`
+	Branding                  *Nullable[UpdateWorkspaceBranding] `json:"branding,omitempty"`
+	KeepClientAddresses       *bool                              `json:"keepClientAddresses,omitempty"`
+	Timezone                  *string                            `json:"timezone,omitempty"`
+}
+
+// UpdateWorkspaceBranding is a part of requests or answers.
+type UpdateWorkspaceBranding struct {
+	Name  *string `json:"name,omitempty"`
+	Color *string `json:"color,omitempty"`
+	Logo  *string `json:"logo,omitempty"`
 }
 
 // MonthClosingResult is what MonthClosing answers.

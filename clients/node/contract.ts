@@ -797,6 +797,14 @@ export type CreateWorkspaceRequest = {
   /** lifetime of a new key in seconds */ defaultExpiration?: number | null | undefined;
   /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
   defaultAlerts?: Array<Alert> | null | undefined;
+  branding?:
+    | {
+        /** who the customer buys from */ name?: string | undefined;
+        /** colour of the line at the top of each page */ color?: string | undefined;
+        /** a picture (PNG, SVG, WebP) as a data URL, shown 1.5 lines high */ logo?: string | undefined;
+      }
+    | null
+    | undefined;
   /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
   keepClientAddresses?: boolean | undefined;
   /** name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC */
@@ -817,8 +825,15 @@ export type Workspace = {
   defaultAlerts?: Array<Alert>;
   keepClientAddresses: boolean;
   /** name of the time zone (IANA) in whose days and calendar months statements are made */ timezone: string;
+  branding?: Branding;
   createdAt: string;
   updatedAt: string;
+};
+
+export type Branding = {
+  name?: string;
+  color?: string;
+  logo?: string;
 };
 
 export type ListWorkspacesResult = NextPage & { workspaces: Array<Workspace> };
@@ -852,6 +867,14 @@ export type UpdateWorkspaceRequest = {
   defaultLimits?: Array<Limit> | null | undefined;
   defaultExpiration?: number | null | undefined;
   defaultAlerts?: Array<Alert> | null | undefined;
+  branding?:
+    | {
+        name?: string | undefined;
+        color?: string | undefined;
+        logo?: string | undefined;
+      }
+    | null
+    | undefined;
   keepClientAddresses?: boolean | undefined;
   timezone?: string | undefined;
 };

@@ -8,6 +8,29 @@ import { allowedIps, name, prefix, rateLimit } from '../../../shared/contract/sc
 import { mayUse } from './access/access.ts';
 import { resourceOf } from './rows.ts';
 
+/** How the portal of a workspace looks: whose it is. */
+export const branding = named(
+  'Branding',
+  object({
+    name: Type.Optional({ ...name, maxLength: 80, description: 'who the customer buys from', examples: ['Acme'] }),
+    color: Type.Optional(
+      Type.String({
+        pattern: '^#[0-9a-fA-F]{6}$',
+        description: 'colour of the line at the top of each page',
+        examples: ['#0b7285'],
+      }),
+    ),
+    logo: Type.Optional(
+      Type.String({
+        maxLength: 8192,
+        pattern: '^data:image/(png|svg\\+xml|webp);base64,[A-Za-z0-9+/]+={0,2}$',
+        description: 'a picture (PNG, SVG, WebP) as a data URL, shown 1.5 lines high',
+        examples: ['data:image/png;base64,iVBORw0KGgo='],
+      }),
+    ),
+  }),
+);
+
 /** A workspace as the API answers it (section 2 of the specification). */
 export const workspace = named(
   'Workspace',
@@ -37,6 +60,7 @@ export const workspace = named(
       'name of the time zone (IANA) in whose days and calendar months statements are made',
       'Europe/Berlin',
     ),
+    branding: Type.Optional(branding),
     createdAt: timestamp('when it was made'),
     updatedAt: timestamp('when it last changed'),
   }),

@@ -52,14 +52,15 @@ export function Portal() {
   if (problem && (isOver || !opened))
     return <Outside title={TITLE} problem={problem} onRetry={isOver ? undefined : reload} />;
   if (!opened) return <main class="narrow" aria-busy="true" />;
+  const { name, color, logo } = opened.branding ?? {};
   const head = (
     <span class="workspace" title={opened.customerId}>
-      {opened.customerId}
+      {logo && <img src={logo} alt="" />} {name ?? opened.customerId}
     </span>
   );
   return (
     <EndedContext.Provider value={reload}>
-      <Frame head={head} leave="Leave" onLeave={() => leavePortal().then(() => setLeft(true))}>
+      <Frame head={head} color={color} leave="Leave" onLeave={() => leavePortal().then(() => setLeft(true))}>
         {/* Another link may have been opened in another tab: nothing of the one before stays. */}
         <Page key={`${opened.customerId} ${opened.expiresAt}`} title={TITLE}>
           <p class="muted">

@@ -388,6 +388,14 @@ class ReportLeakedSecretsResult(TypedDict):
     notFound: list[str]
     """Secrets with a right checksum that are not of your team, or not within your reach, or of no server at all"""
 
+class CreateWorkspaceInputBranding(TypedDict):
+    name: NotRequired[str]
+    """Who the customer buys from"""
+    color: NotRequired[str]
+    """Colour of the line at the top of each page"""
+    logo: NotRequired[str]
+    """A picture (PNG, SVG, WebP) as a data URL, shown 1.5 lines high"""
+
 class CreateWorkspaceInput(TypedDict):
     name: str
     """Name that people see, not blank and without invisible characters"""
@@ -403,10 +411,16 @@ class CreateWorkspaceInput(TypedDict):
     """Lifetime of a new key in seconds"""
     defaultAlerts: NotRequired[list[Alert] | None]
     """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
+    branding: NotRequired[CreateWorkspaceInputBranding | None]
     keepClientAddresses: NotRequired[bool]
     """Whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients"""
     timezone: NotRequired[str]
     """Name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC"""
+
+class Branding(TypedDict):
+    name: NotRequired[str]
+    color: NotRequired[str]
+    logo: NotRequired[str]
 
 class Workspace(TypedDict):
     id: str
@@ -421,6 +435,7 @@ class Workspace(TypedDict):
     keepClientAddresses: bool
     timezone: str
     """Name of the time zone (IANA) in whose days and calendar months statements are made"""
+    branding: NotRequired[Branding]
     createdAt: str
     updatedAt: str
 
@@ -430,6 +445,11 @@ class WorkspaceResult(TypedDict):
 class ListWorkspacesResult(NextPage):
     workspaces: list[Workspace]
 
+class UpdateWorkspaceInputBranding(TypedDict):
+    name: NotRequired[str]
+    color: NotRequired[str]
+    logo: NotRequired[str]
+
 class UpdateWorkspaceInput(WorkspacePath):
     name: NotRequired[str]
     defaultKeyPrefix: NotRequired[str | None]
@@ -438,6 +458,7 @@ class UpdateWorkspaceInput(WorkspacePath):
     defaultLimits: NotRequired[list[Limit] | None]
     defaultExpiration: NotRequired[int | None]
     defaultAlerts: NotRequired[list[Alert] | None]
+    branding: NotRequired[UpdateWorkspaceInputBranding | None]
     keepClientAddresses: NotRequired[bool]
     timezone: NotRequired[str]
 

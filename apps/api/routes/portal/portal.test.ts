@@ -45,6 +45,26 @@ test('a link token opens the portal: a cookie that no script reads and no other 
   assert.equal([told.length, lines[0].operation], [2, 'POST /portal/session']);
 });
 
+test('the portal says whose it is, as its workspace has it', async () => {
+  const path = `/api/v1/workspace/${workspaceId}`;
+  const branding = { name: 'Acme', color: '#0B7285', logo: 'data:image/png;base64,iVBORw0KGgo=' };
+  const { token } = await newLink();
+  const cookie = cookieOf(await must(201, open(token)));
+  const seen = async () => (await must(200, by(cookie, 'get', PORTAL))).body.portal.branding;
+  assert.equal([(await change(path, { branding })).branding, await seen()], [branding, branding]);
+  for (const wrong of [
+    { color: 'red' },
+    { color: '#fff; x: y' },
+    { logo: 'https://example.com/logo.png' },
+    { logo: 'data:text/html;base64,AA==' },
+    { logo: `data:image/png;base64,${'A'.repeat(8192)}` },
+    { name: 'A'.repeat(81) },
+  ])
+    await refused(40001, ask('patch', path, { branding: wrong }));
+  await change(path, { branding: null });
+  assert.is(await seen(), undefined);
+});
+
 test('what is no link token in force opens nothing', async () => {
   const [good, gone, over] = [await newLink(), await newLink(), await newLink()];
   await remove(`/api/v1/link-token/${gone.token}`);

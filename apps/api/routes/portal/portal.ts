@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { Type, type Static } from 'typebox';
 import { giveNewSecret, graceSeconds } from '../api-key/rotation.ts';
 import { readStatement, statementCsv, statementForms, statementQuery } from '../customer-billing/statement.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
@@ -18,6 +18,7 @@ import { presentBilling } from '../../resources/billings/billings.ts';
 import { grant, type GrantRow, grantReader } from '../../resources/grants/grants.ts';
 import { apiKey, keys } from '../../resources/keys/keys.ts';
 import { present } from '../../resources/rows.ts';
+import { branding } from '../../resources/workspaces.ts';
 import { statement } from '../../resources/statements/statements.ts';
 import { MOST_FILTERED_RECORDS, type UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import type { Portal } from '../../../../shared/contract/caller.ts';
@@ -35,6 +36,7 @@ const portal = named(
       description: 'whether it shows a balance: the link names a billing record, and all its keys are of the customer',
       examples: [true],
     }),
+    branding: Type.Optional(branding),
     expiresAt: instant('when it ends'),
   }),
 );
@@ -57,9 +59,14 @@ export const getPortal = route('get', '/api/v1/portal', {
 
   async handle({ sql, caller }) {
     const portal = portalOf(caller);
-    const { customerId, mayRotate, expiresAt } = portal;
+    const { workspaceId, customerId, mayRotate, expiresAt } = portal;
     const hasBalance = (await findPortalBilling(sql, portal)) !== undefined;
-    return { portal: { customerId, permissions: mayRotate ? ['rotate' as const] : [], hasBalance, expiresAt } };
+    const [of] = await sql<{ branding: Static<typeof branding> | null }[]>`
+      select branding from workspaces where id = ${workspaceId}`;
+    const looks = of?.branding ? { branding: of.branding } : {};
+    return {
+      portal: { customerId, permissions: mayRotate ? ['rotate' as const] : [], hasBalance, ...looks, expiresAt },
+    };
   },
 });
 

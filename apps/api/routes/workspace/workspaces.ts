@@ -25,6 +25,7 @@ const settings = {
   defaultLimits: Type.Optional(nullable(more.defaultLimits)),
   defaultExpiration: Type.Optional(nullable(more.defaultExpiration)),
   defaultAlerts: Type.Optional(nullable(more.defaultAlerts)),
+  branding: Type.Optional(nullable(object(more.branding.properties))),
   keepClientAddresses: Type.Optional(keepClientAddresses),
   timezone: Type.Optional({
     ...timezone,
@@ -131,6 +132,7 @@ function stored(sql: Query, { defaultAllowedIPs, defaultLimits, defaultAlerts, .
     ...values,
     defaultAllowedIps: defaultAllowedIPs === null ? [] : defaultAllowedIPs,
     defaultLimits: jsonValue(sql, defaultLimits),
+    branding: jsonValue(sql, values.branding),
     defaultAlerts: alertsValue(sql, 'defaultAlerts', defaultAlerts),
   };
 }

@@ -64,7 +64,7 @@ export function Settings() {
 function Actions({ onChange }: { onChange(what: Change): Promise<unknown> }) {
   const { route } = useLocation();
   const { id, workspace } = useWorkspace();
-  const { name, defaultKeyPrefix, defaultRateLimitPerSecond: value, timezone } = workspace;
+  const { name, defaultKeyPrefix, defaultRateLimitPerSecond: value, timezone, branding } = workspace;
   const begins = { value: defaultKeyPrefix, hint: 'What secrets of keys begin with.' };
   const zones = 'Whose days and months statements have, e.g. Europe/Oslo.';
   const rate = { as: 'number', min: '1', value, hint: 'Where the key does not say. Empty: no limit.' } as const;
@@ -82,6 +82,22 @@ function Actions({ onChange }: { onChange(what: Change): Promise<unknown> }) {
           { name: 'timezone', label: 'Time zone', required: true, value: timezone, hint: zones },
         ]}
         onSubmit={onChange}
+      />
+      <Ask
+        does="Edit"
+        one="portal"
+        text="How the portal looks"
+        needs="workspace:write"
+        fields={[
+          { name: 'name', label: 'Your name', clears: true, maxLength: 80, value: branding?.name },
+          { name: 'color', label: 'Colour', clears: true, value: branding?.color, placeholder: '#0b7285' },
+        ]}
+        onSubmit={({ name, color }) => {
+          const { logo } = branding ?? {};
+          const looks = { ...(name && { name }), ...(color && { color }), ...(logo && { logo }) };
+          return onChange({ branding: name || color || logo ? looks : null });
+        }}
+        says="A logo is set by the API, as branding.logo."
       />
       <Ask
         does="Delete"

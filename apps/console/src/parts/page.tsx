@@ -92,6 +92,8 @@ type FrameProps = {
   /** What stands at the top, and who is signed in. */
   head: ComponentChildren;
   who?: string;
+  /** Of the line above it. */
+  color?: string | undefined;
   /** What the button that ends the session says. */
   leave: string;
   onLeave(): Promise<unknown>;
@@ -100,13 +102,13 @@ type FrameProps = {
 };
 
 /** What is around every page. A session that the server could not be told of has not ended, and the page says so. */
-export function Frame({ head, who = '', leave, onLeave, menu, children }: FrameProps) {
+export function Frame({ head, who = '', color, leave, onLeave, menu, children }: FrameProps) {
   return (
     <div class="frame">
       <a class="skip" href="#main">
         Skip to the page
       </a>
-      <header class="top">
+      <header class="top" style={color && { borderTop: `4px solid ${color}` }}>
         {head}
         <span class="who" title={who && `Signed in with the token ${who}`}>
           {who}
