@@ -1,29 +1,16 @@
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
-import { useEffect, useRef } from 'preact/hooks';
-import { askProvider, call, enter, readSession, signIn, takenEntry, type Problem } from './data/call.ts';
-import { EndedContext, SessionContext, useRead, useSession, type Workspace } from './data/hooks.ts';
+import { askProvider, call, enter, readSession, signIn, type Problem } from './data/call.ts';
+import { EndedContext, pathIn, SessionContext, useEntry, useRead, useSession } from './data/hooks.ts';
 import { InWorkspace } from './workspace.tsx';
 import { Ask } from './parts/dialog.tsx';
 import { Form } from './parts/form.tsx';
-import { ConsoleFrame, Outside, Page } from './parts/page.tsx';
+import { ConsoleFrame, Outside } from './parts/page.tsx';
 import { List } from './parts/table.tsx';
 
 /** The console: signing in, choosing a workspace, and its pages. */
 export function App() {
-  const entry = useRef<string | undefined>(undefined);
-  entry.current ??= takenEntry(ENTRY);
-  const { value, problem, reload } = useRead(async () => {
-    const given = entry.current;
-    entry.current = '';
-    if (given) await enter(given);
-    return readSession();
-  }, '');
-  useEffect(() => {
-    // A link that was pasted into an open page.
-    const look = () => ENTRY.test(location.hash) && location.reload();
-    addEventListener('hashchange', look);
-    return () => removeEventListener('hashchange', look);
-  }, []);
+  const begin = useEntry(ENTRY, enter);
+  const { value, problem, reload } = useRead(() => begin().then(readSession), '');
   if (problem && [401, 403].includes(problem.status)) return <SignIn onSigned={reload} problem={problem} />;
   // The answer is here in a moment: to lay out and draw a page without content would only hold it up.
   if (!value) return problem ? <Outside title="keytally" problem={problem} onRetry={reload} /> : null;
@@ -75,33 +62,24 @@ function Workspaces() {
       one="workspace"
       needs={isOfTeam && 'workspace:write'}
       fields={[{ name: 'name', label: 'Name', required: true, maxLength: 128 }]}
-      onSubmit={async (given) => route(addressOf((await call('post /api/v1/workspace', given)).workspace))}
+      onSubmit={async (given) => route(pathIn((await call('post /api/v1/workspace', given)).workspace, ''))}
     />
-  );
-  const named = (one: Workspace) => (
-    <a href={addressOf(one)} title={one.name}>
-      {one.name}
-    </a>
   );
   return (
     <ConsoleFrame>
-      <Page title="Choose a workspace" action={make}>
-        <List
-          label="Workspaces"
-          of="get /api/v1/workspace"
-          input={{ limit: 100 }}
-          columns={[
-            { title: 'Name', cell: named },
-            { title: 'Id', code: 'id' },
-            { title: 'Created', time: 'createdAt' },
-          ]}
-          empty="No workspace yet. A workspace holds the keys, scopes and customers of one product or environment: make one to begin."
-        />
-      </Page>
+      <List
+        page="Choose a workspace"
+        action={make}
+        label="Workspaces"
+        of="get /api/v1/workspace"
+        input={{ limit: 100 }}
+        columns={[
+          { title: 'Name', text: 'name', link: (one) => pathIn(one, '') },
+          { title: 'Id', code: 'id' },
+          { title: 'Created', time: 'createdAt' },
+        ]}
+        empty="No workspace yet. A workspace holds the keys, scopes and customers of one product or environment: make one to begin."
+      />
     </ConsoleFrame>
   );
-}
-
-function addressOf({ id }: Workspace): string {
-  return `/console/w/${encodeURIComponent(id)}/`;
 }

@@ -1,6 +1,6 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { call, hasEnded, leavePortal, openPortal, takenEntry } from './data/call.ts';
-import { EndedContext, readItems, useRead } from './data/hooks.ts';
+import { useState } from 'preact/hooks';
+import { call, hasEnded, leavePortal, openPortal } from './data/call.ts';
+import { EndedContext, readItems, useEntry, useRead } from './data/hooks.ts';
 import { Credits } from './pages/customers/credits.tsx';
 import { Statement } from './pages/customers/books.tsx';
 import { Grants } from './pages/customers/grants.tsx';
@@ -18,29 +18,10 @@ const LINK = /^#lt_.*/;
 /** The portal: what a customer sees who has opened a link. */
 export function Portal() {
   const [hasLeft, setLeft] = useState(false);
-  const [links, setLinks] = useState(0);
-  // Kept while the server has not taken it, for another try.
-  const link = useRef<string | undefined>(undefined);
-  link.current ??= takenEntry(LINK);
-  const read = async () => {
-    if (link.current) await openPortal(link.current);
-    link.current = '';
-    return (await call('get /api/v1/portal', {})).portal;
-  };
+  const begin = useEntry(LINK, openPortal);
+  const read = async () => (await begin().then(() => call('get /api/v1/portal', {}))).portal;
   // A page that was left open shows nothing of a link that has ended. While the server can't be asked, it stays as it is.
-  const { value: opened, problem, reload } = useRead(read, String(links), LOOK_EVERY_MS);
-  useEffect(() => {
-    const look = () => {
-      const other = takenEntry(LINK);
-      if (!other) return;
-      link.current = other;
-      setLeft(false);
-      setLinks((before) => before + 1);
-    };
-    addEventListener('hashchange', look);
-    return () => removeEventListener('hashchange', look);
-  }, []);
-
+  const { value: opened, problem, reload } = useRead(read, '', LOOK_EVERY_MS);
   if (hasLeft) {
     return (
       <Outside title={TITLE}>

@@ -1,5 +1,5 @@
-import type { ComponentChildren, FunctionComponent } from 'preact';
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import type { FunctionComponent } from 'preact';
+import { useContext, useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso/router';
 import type { Permission } from '../../../shared/contract/caller.ts';
 import { useAnswer, useMay, useSession, useWorkspace, WorkspaceContext } from './data/hooks.ts';
@@ -23,15 +23,14 @@ import { DialogContext } from './parts/dialog.tsx';
 import { ConsoleFrame, Page } from './parts/page.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
+/** A page, what it stands with in the menu, and the page of one of those that it lists. */
 type PageData = {
-  /** What it stands with in the menu. */
   group: 'Now' | 'Customers' | 'Use' | 'Team';
   path: string;
   title: string;
   needs: Permission;
   isOfTeam?: true;
   page: FunctionComponent;
-  /** The page of one of those that it lists. */
   item?: FunctionComponent<{ id: string }>;
 };
 
@@ -83,9 +82,9 @@ function usePagesOf() {
 function Menu({ at }: { at: string }) {
   const { pathOf } = useWorkspace();
   const [isOpen, setOpen] = useState(false);
-  const [dialog, setDialog] = useState<ComponentChildren>();
+  const show = useContext(DialogContext);
   const shown = usePagesOf();
-  const search = () => setDialog(<Search pages={shown} />);
+  const search = () => show(<Search pages={shown} />);
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       // Over another dialog it would hide what that holds.
@@ -99,28 +98,25 @@ function Menu({ at }: { at: string }) {
   // Where the screen is narrow the menu is closed, and closes once a page was chosen.
   useEffect(() => setOpen(false), [at]);
   return (
-    <DialogContext.Provider value={setDialog}>
-      <nav class="menu pages" aria-label="Pages">
-        <button type="button" class="outline small narrow" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-          {shown.find(({ path }) => path === at)?.title ?? 'Menu'} ▾
-        </button>
-        <div class={isOpen ? 'groups' : 'groups closed'}>
-          {[...Map.groupBy(shown, ({ group }) => group)].map(([group, ofGroup]) => (
-            <div key={group} role="group" aria-label={group}>
-              {ofGroup.map(({ path, title }) => (
-                <a key={path} href={pathOf(path)} aria-current={path === at ? 'page' : undefined}>
-                  {title}
-                </a>
-              ))}
-            </div>
-          ))}
-        </div>
-        <button type="button" class="outline small" aria-haspopup="dialog" title="Ctrl K" onClick={search}>
-          Search
-        </button>
-      </nav>
-      {dialog}
-    </DialogContext.Provider>
+    <nav class="menu pages" aria-label="Pages">
+      <button type="button" class="outline small narrow" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {shown.find(({ path }) => path === at)?.title ?? 'Menu'} ▾
+      </button>
+      <div class={isOpen ? 'groups' : 'groups closed'}>
+        {[...Map.groupBy(shown, ({ group }) => group)].map(([group, ofGroup]) => (
+          <div key={group} role="group" aria-label={group}>
+            {ofGroup.map(({ path, title }) => (
+              <a key={path} href={pathOf(path)} aria-current={path === at ? 'page' : undefined}>
+                {title}
+              </a>
+            ))}
+          </div>
+        ))}
+      </div>
+      <button type="button" class="outline small" aria-haspopup="dialog" title="Ctrl K" onClick={search}>
+        Search
+      </button>
+    </nav>
   );
 }
 

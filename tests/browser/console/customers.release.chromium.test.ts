@@ -82,7 +82,7 @@ test('a plan is made, chosen for a new customer, changed for all, and replaced w
   const free = { Name: 'free', Allowance: '10', 'Credits at the start, once': '5', 'They end after days': '14' };
   await answer(page, 'New plan', 'New plan', free);
   await rowOf(page, 'Plans', 'free').getByText('10 every month, 5 once (trial)').waitFor();
-  await answer(page, 'New plan', 'New plan', { Name: 'pro', Allowance: '1,000', 'Spend cap': '9' });
+  await answer(page, 'New plan', 'New plan', { Name: 'pro', Allowance: '1000', 'Spend cap': '9' });
   await press(page, 'Customers');
   await answer(page, 'New customer', 'New customer', { Plan: 'free', Customer: 'On a plan' });
   await page.getByText('15 credits available').waitFor();
@@ -154,8 +154,11 @@ test('usage, a hold, an alert and a limit are told; a month has a statement, its
   assert.match(first!, 'images', 'names from A to Z within a day');
   await requireSaved('Download CSV', `/api/v1/usage/${id}?from=2000-01-01&to=2099-01-01&format=csv`);
   await page.goto(`${own.world.api.url}/console/w/${own.workspaceId}/customers/${id}?tab=Limits and alerts`);
+  await rowOf(page, 'Limits', 'monthly').getByText('51.250001').waitFor();
   await confirm(page, 'Delete half', 'Delete for good');
   await page.getByText('None of its own').waitFor();
+  await press(page, 'Undo');
+  await inTable(page, 'Alerts', 'half');
   await close();
 
   async function requireSaved(button: string, path: string): Promise<void> {

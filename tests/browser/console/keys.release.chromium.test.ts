@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
 import { eventually } from '../../helpers/world.ts';
@@ -52,7 +53,7 @@ test('Back leads to the question that was asked, and a list is sorted as one ask
   await close();
 });
 
-test('what is unused for 90 days is found and disabled at once, and nothing else', async () => {
+test('what is unused for 90 days is found, saved as CSV without a secret and disabled at once, which can be undone', async () => {
   const keys = await Promise.all(
     ['old', 'older', 'new'].map((name) => own.customers.newKey({ name: `unused ${name}` })),
   );
@@ -61,11 +62,19 @@ test('what is unused for 90 days is found and disabled at once, and nothing else
   const { page, close } = await own.open('keys');
   await type(page, 'Show', 'those unused');
   await fill(page, { 'Find keys': 'unused' });
+  const saved = page.waitForEvent('download');
+  await press(page, 'Download CSV');
+  const csv = readFileSync(await (await saved).path(), 'utf8');
+  assert.equal(csv.match(/unused \w+/g)?.toSorted(), ['unused old', 'unused older']);
+  for (const { key } of keys) assert.not.ok(csv.includes(key));
+  const statuses = () => Promise.all(keys.map(async ({ key }) => (await own.customers.verify({ key })).body.status));
   await press(page, 'Disable these 2 keys');
   await press(page, 'Disable them');
   await page.getByText('No key fits').waitFor();
-  const statuses = await Promise.all(keys.map(async ({ key }) => (await own.customers.verify({ key })).body.status));
-  assert.equal(statuses, ['DISABLED', 'DISABLED', 'VALID']);
+  assert.equal(await statuses(), ['DISABLED', 'DISABLED', 'VALID']);
+  await press(page, 'Undo');
+  await inTable(page, 'Keys', 'unused older');
+  assert.equal(await statuses(), ['VALID', 'VALID', 'VALID']);
   await close();
 });
 

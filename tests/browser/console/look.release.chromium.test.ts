@@ -87,12 +87,17 @@ test('the overview has each usage once, with its sum of all days, the largest fi
   await close();
 });
 
-test('keys are told with their calls of a day, and are sorted by them', async () => {
+test('keys are told with their calls of a day, and are sorted by them; refusals stand by reason and key, and lead to those calls', async () => {
   const { page, close } = await own.open('overview');
   await page.goto(at('keys'));
   await rowOf(page, 'Keys', 'Fjord ferries').getByText('12', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Calls, 24 h' }).click();
   await page.getByRole('region', { name: 'Keys' }).getByRole('link').first().getByText('Fjord ferries').waitFor();
+  await page.goto(at('calls'));
+  const refused = rowOf(page, 'Refused calls, last 24 hours', 'Fjord ferries');
+  await refused.getByRole('link', { name: 'Over a limit on requests' }).click();
+  await rowOf(page, 'Recent calls', 'GET /forecasts').waitFor({ state: 'detached' });
+  await rowOf(page, 'Recent calls', 'GET /timetable').first().waitFor();
   await close();
 });
 

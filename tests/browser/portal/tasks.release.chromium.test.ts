@@ -21,6 +21,13 @@ test('a customer finds their own keys, balance by grant, usage by day and the st
   await inTable(page, 'Usage by day', 'archive');
   await requireInAllLooks(page, 'portal');
   await requireAsPictured(page, 'portal/portal');
+  await page.emulateMedia({ media: 'print' });
+  assert.is(
+    await page.locator('button:not(.sort)').filter({ visible: true }).count(),
+    0,
+    'nothing to press is printed',
+  );
+  await page.emulateMedia({ media: 'screen' });
   await page.keyboard.press('Tab');
   assert.is(await focused(page), 'Skip to the page');
   await tabTo(page, 'Month');

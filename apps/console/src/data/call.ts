@@ -23,6 +23,10 @@ export type Session = {
 /** A refusal or failure of the api, with what it said and the request's id; without a status, what the page itself says. */
 export { KeytallyError as Problem };
 
+/** What the page itself says of what it was given, and of which fields. */
+export const wrong = (message: string, details: { path: string; message: string }[] = []) =>
+  new KeytallyError(message, { status: 0, code: 0, details });
+
 // The api takes a session for a change only with this header, which no page of another origin can send.
 const MARK = { 'X-Keytally-Session': '1' };
 const SESSION = '/console/session';

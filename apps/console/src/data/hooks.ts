@@ -2,7 +2,8 @@ import { useLocation } from 'preact-iso/router';
 import { createContext } from 'preact';
 import { useCallback, useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Permission } from '../../../../shared/contract/caller.ts';
-import { call, CHANGED, hasEnded, Problem, type Input, type Operation, type Output, type Session } from './call.ts';
+import { call, CHANGED, hasEnded, Problem, takenEntry } from './call.ts';
+import type { Input, Operation, Output, Session } from './call.ts';
 import { masked } from './searchable.ts';
 
 export type Workspace = Output<'get /api/v1/workspace/{id}'>['workspace'];
@@ -27,11 +28,34 @@ export function useMay(): (needed: Needs) => boolean {
   return (needed) => needed === undefined || (needed !== false && session?.permissions.includes(needed) === true);
 }
 
+/** The address of a page of a workspace. */
+export const pathIn = ({ id }: Workspace, page: string) => `/console/w/${encodeURIComponent(id)}/${page}`;
+
 /** The workspace that was chosen, and the addresses of its pages. */
 export function useWorkspace() {
   const workspace = useContext(WorkspaceContext)!;
-  const { id } = workspace;
-  return { id, workspace, pathOf: (page: string) => `/console/w/${encodeURIComponent(id)}/${page}` };
+  return { id: workspace.id, workspace, pathOf: (page: string) => pathIn(workspace, page) };
+}
+
+/** Begins a session with what stands in the address, once; where nobody answers it is kept for another try. One that is pasted into an open page loads it again. */
+export function useEntry(form: RegExp, open: (entry: string) => Promise<unknown>): () => Promise<void> {
+  const entry = useRef<string | undefined>(undefined);
+  entry.current ??= takenEntry(form);
+  useEffect(() => {
+    const look = () => form.test(location.hash) && location.reload();
+    addEventListener('hashchange', look);
+    return () => removeEventListener('hashchange', look);
+  }, []);
+  return async () => {
+    const given = entry.current ?? '';
+    entry.current = '';
+    try {
+      if (given) await open(given);
+    } catch (error) {
+      if (error instanceof Problem && error.isAway) entry.current = given;
+      throw error;
+    }
+  };
 }
 
 /** What the address asks for behind its question mark. */
@@ -41,9 +65,7 @@ export type Asked = Partial<Record<string, string>>;
 export function useAsked(): readonly [asked: Asked, ask: (change: Record<string, unknown>) => void] {
   const { path, query, route } = useLocation();
   const ask = (change: Record<string, unknown>) => {
-    const all = Object.entries<unknown>({ ...query, ...change }).filter(
-      ([, value]) => value !== undefined && value !== '',
-    );
+    const all = Object.entries<unknown>({ ...query, ...change }).filter(([, value]) => (value ?? '') !== '');
     const wanted = new URLSearchParams(all.map(([name, value]) => [name, String(value)])).toString();
     route(wanted ? `${path}?${masked(wanted)}` : path);
   };
@@ -51,10 +73,8 @@ export function useAsked(): readonly [asked: Asked, ask: (change: Record<string,
 }
 
 export type Answered<Value> = { value: Value | undefined; problem?: Problem | undefined; reload?: () => void };
-export type Read<Value> = Required<Answered<Value>> & {
-  /** Reads on from what is there. */
-  more(): void;
-};
+/** With `more` it reads on from what is there. */
+export type Read<Value> = Required<Answered<Value>> & { more(): void };
 
 /** Reads what an operation answers, as `useRead` does; nothing without an input. */
 export function useAnswer<O extends Operation>(operation: O, input: Input<O> | undefined, everyMs?: number) {
@@ -141,12 +161,7 @@ const NO_ITEMS: never[] = [];
 /** As much of a list as is shown at once. */
 export const MOST_ITEMS = 10_000;
 
-async function readPage<O extends Operation>(
-  operation: O,
-  input: ListInput<O>,
-  cursor: string | undefined,
-  signal?: AbortSignal,
-) {
+async function readPage<O extends Operation>(operation: O, input: ListInput<O>, cursor?: string, signal?: AbortSignal) {
   const answer = await call(operation, { ...input, cursor } as Input<O>, signal);
   const { nextCursor } = answer as { nextCursor?: string };
   return { items: Object.values(answer).find(Array.isArray) as ItemOf<O>[], nextCursor };

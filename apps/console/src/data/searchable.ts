@@ -4,6 +4,8 @@ const id = /^[a-z]+_[0-9a-z]{26}$/;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 // What stands around a secret where it is copied from: a header, a line of a shell, of JSON or of a URL.
 const AROUND = /[\s"'`=:,;&?<>()]+/;
+// A secret that was made elsewhere: long, with letters and digits.
+const FOREIGN = /^(?=.*\d)(?=.*[a-z])[!-~]{24,}$/i;
 const MOST = 128;
 
 /** A text, such as an address, with the masked form of each whole secret of the service in it. */
@@ -15,11 +17,7 @@ export function masked(text: string): string {
 export function searchable(text: string): string {
   const [secret] = text.match(own) ?? [];
   if (secret !== undefined) return masked(secret);
-  // A secret that was made elsewhere: long, with letters and digits.
-  const foreign = text
-    .split(AROUND)
-    .find(
-      (word) => word.length >= 24 && /^(?=.*\d)(?=.*[a-z])[!-~]+$/i.test(word) && !id.test(word) && !uuid.test(word),
-    );
+  const isForeign = (word: string) => FOREIGN.test(word) && !id.test(word) && !uuid.test(word);
+  const foreign = text.split(AROUND).find(isForeign);
   return foreign === undefined ? text.slice(0, MOST) : `${foreign.slice(0, 4)}****${foreign.slice(-4)}`;
 }

@@ -31,17 +31,12 @@ export function localMoment(ms: number): string {
   return `${day}, ${text.slice(11)}:${String(new Date(ms).getSeconds()).padStart(2, '0')}`;
 }
 
-const STEPS = [
-  [1, 's'],
-  [60, 'min'],
-  [3_600, 'h'],
-  [86_400, 'd'],
-] as const;
+const STEPS = { s: 1, min: 60, h: 3_600, d: 86_400 };
 
 /** How far a moment is from now, in its largest unit: `3 min ago`, `in 2 d`. */
 export function fromNow(ms: number): string {
   const seconds = Math.round((Date.now() - ms) / 1_000);
-  const [step, unit] = STEPS.findLast(([one]) => Math.abs(seconds) >= one) ?? STEPS[0];
+  const [unit, step] = Object.entries(STEPS).findLast(([, one]) => Math.abs(seconds) >= one) ?? ['s', 1];
   const amount = `${Math.floor(Math.abs(seconds) / step)} ${unit}`;
   return seconds < 0 ? `in ${amount}` : `${amount} ago`;
 }
@@ -64,6 +59,16 @@ function daysIn(timeZone: string): (ms: number) => string {
   } catch {
     return dayOf;
   }
+}
+
+/** The first day of the window of a limit, such as a week or 10 days, that a day is in; of one that slides nothing. */
+export function firstDayOf(per: string, day: string): string | undefined {
+  const [, count = '1', unit] = /^(?:(\d+) )?(day|week|month|year)s?$/.exec(per) ?? [];
+  if (unit === 'week') return periodOf(day, unit);
+  // Several days are counted from 1970 on.
+  const days = Date.parse(day) / DAY_MS;
+  if (unit === 'day') return dayOf((days - (days % Number(count))) * DAY_MS);
+  return unit && `${day.slice(0, unit === 'month' ? 7 : 4)}-01-01`.slice(0, LENGTHS.day);
 }
 
 /** Rows with those of the newest period first; within one they keep their order. */
@@ -123,10 +128,5 @@ function dayLabel(text: string): string {
   return `${Number(text.slice(8, 10)) || ''} ${MONTHS[Number(text.slice(5, 7)) - 1]}`.trim();
 }
 
-function textOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, LENGTHS.minute);
-}
-
-function dayOf(ms: number): string {
-  return textOf(ms).slice(0, LENGTHS.day);
-}
+const textOf = (ms: number) => new Date(ms).toISOString().slice(0, LENGTHS.minute);
+const dayOf = (ms: number) => textOf(ms).slice(0, LENGTHS.day);

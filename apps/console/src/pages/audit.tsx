@@ -10,8 +10,6 @@ import { Facts, PageLink, Time } from '../parts/text.tsx';
 type Line = ItemOf<'get /api/v1/audit-log'>;
 type Find = Pick<Input<'get /api/v1/audit-log'>, 'outcome' | 'resourceId' | 'requestId' | 'from' | 'to'>;
 
-const outcomes = [['', 'changed or denied'], 'changed', 'denied'] as const;
-
 /** Who changed what, and who was denied. */
 export function Audit() {
   const [{ from, to, outcome, resourceId, requestId }] = useAsked();
@@ -22,7 +20,7 @@ export function Audit() {
         fields={[
           { name: 'from', label: 'From the day', as: 'date' },
           { name: 'to', label: 'To the day', as: 'date' },
-          { name: 'outcome', label: 'Outcome', options: outcomes, value: '' },
+          { name: 'outcome', label: 'Outcome', options: [['', 'changed or denied'], 'changed', 'denied'], value: '' },
           { name: 'resourceId', label: 'Id of what was changed' },
           { name: 'requestId', label: 'Request' },
         ]}
@@ -37,7 +35,7 @@ export function AuditList({ find }: { find: Find }) {
   const names = useTokenNames();
   const opened = (line: Line) => (
     <Opens text={wordsOf(line)} look="link" title={line.operation}>
-      <Details of={line} by={names.get(line.tokenId ?? '')} />
+      <Details of={line} by={actorOf(line, names)} />
     </Opens>
   );
   return (
@@ -49,7 +47,7 @@ export function AuditList({ find }: { find: Find }) {
         { title: 'When', width: '11rem', time: 'createdAt' },
         { title: 'What', width: '33%', cell: opened },
         { title: 'Of', width: '17rem', cell: (line) => <Thing of={line} /> },
-        { title: 'By', cell: (line) => <Actor of={line} name={names.get(line.tokenId ?? '')} /> },
+        { title: 'By', text: (line) => actorOf(line, names) },
         { title: 'Outcome', width: '7rem', state: ({ outcome }) => [outcome === 'denied' ? 'bad' : 'good', outcome] },
       ]}
       empty="No line fits. Choose other days, or fewer conditions."
@@ -71,6 +69,7 @@ const deeds: Record<string, string> = {
   session: 'Opened',
 };
 const pages: Record<string, string> = { api_key: 'keys', billing: 'customers', webhook: 'webhooks' };
+const things: Record<string, string> = { api_key: 'key', billing: 'customer', access_token: 'token' };
 
 // In the words of people: `Rotated key`.
 function wordsOf({ operation, resource, actor }: Line): string {
@@ -78,14 +77,16 @@ function wordsOf({ operation, resource, actor }: Line): string {
   if (actor === 'operator' && !path.startsWith('/')) return operation;
   const verb = deeds[path.split('/').at(-1) ?? ''] ?? verbs[method] ?? method;
   if (verb.includes(' ') && !verb.endsWith('to') && !verb.endsWith('of')) return verb;
-  const things: Record<string, string> = { api_key: 'key', billing: 'customer', access_token: 'token' };
   return `${verb} ${things[resource ?? ''] ?? resource?.replaceAll('_', ' ') ?? path.replace('/api/v1', '')}`;
 }
 
 function Thing({ of: { resource, resourceId } }: { of: Line }) {
   const page = pages[resource ?? ''];
-  const id = <code title={resourceId}>{resourceId}</code>;
-  return page && resourceId ? <PageLink to={`${page}/${resourceId}`}>{id}</PageLink> : id;
+  return (
+    <PageLink to={page && resourceId && `${page}/${resourceId}`} title={resourceId}>
+      <code>{resourceId}</code>
+    </PageLink>
+  );
 }
 
 /** The names of the team's access tokens by id, where the session may read them. */
@@ -96,19 +97,12 @@ function useTokenNames(): ReadonlyMap<string, string> {
 }
 
 /** Whose token made a change, or the link of the portal by which a customer made it. */
-function Actor({ of: { tokenId, operation, after }, name }: { of: Line; name: string | undefined }) {
-  const link = (after as { linkTokenId?: string } | undefined)?.linkTokenId;
-  if (link !== undefined || operation.endsWith(' /portal/session')) {
-    return <span title={link}>a customer, by a portal link</span>;
-  }
-  return name === undefined ? (
-    <code title={tokenId}>{tokenId ?? 'operator'}</code>
-  ) : (
-    <span title={tokenId}>{name}</span>
-  );
+function actorOf({ tokenId = '', operation, after = {} }: Line, names: ReadonlyMap<string, string>): string {
+  if ('linkTokenId' in after || operation.endsWith(' /portal/session')) return 'a customer, by a portal link';
+  return names.get(tokenId) ?? (tokenId || 'operator');
 }
 
-function Details({ of: line, by }: { of: Line; by: string | undefined }) {
+function Details({ of: line, by }: { of: Line; by: string }) {
   const { outcome, errorCode, attempts = 1, before = {}, after = {} } = line;
   const differences = Object.keys({ ...before, ...after }).flatMap((name) => {
     const [was, is] = [before[name], after[name]].map((value) => JSON.stringify(value) ?? 'nothing');
@@ -121,7 +115,8 @@ function Details({ of: line, by }: { of: Line; by: string | undefined }) {
           ['When', <Time at={line.createdAt} />],
           ['Outcome', errorCode === undefined ? outcome : `${outcome} with ${errorCode}, ${attempts} times`],
           ['Of', <code>{line.resourceId ?? 'nothing'}</code>],
-          ['By', <Actor of={line} name={by} />],
+          ['By', by],
+          ['Token', line.tokenId && <code>{line.tokenId}</code>],
           ['From', line.address ?? 'unknown'],
           ['With', line.userAgent ?? 'unknown'],
           ['Request', <code>{line.requestId ?? 'none'}</code>],

@@ -3,16 +3,8 @@ import { useState } from 'preact/hooks';
 import { explained, reasons, type Reason } from '../../../../shared/contract/reasons.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { call, Problem, type Input, type Output } from '../data/call.ts';
-import {
-  useAnswer,
-  useAsked,
-  useMay,
-  useRead,
-  useSession,
-  useWorkspace,
-  type Read,
-  type Workspace,
-} from '../data/hooks.ts';
+import { useAnswer, useAsked, useMay, useRead, useSession, useWorkspace } from '../data/hooks.ts';
+import type { Read, Workspace } from '../data/hooks.ts';
 import { newestFirst, periodOf, spans, spanUntilNow, type Span } from '../data/time.ts';
 import { chartOf, StackedBars, type Chart } from '../parts/chart.tsx';
 import { Dialog, Opens } from '../parts/dialog.tsx';
@@ -25,41 +17,29 @@ import { microsIn, type Billing } from './customers/billing-state.ts';
 import type { ApiKey } from './keys/api-key.ts';
 
 type Answer = Output<'get /api/v1/verifications'>;
-type Count = Omit<Answer['data'][number], 'status' | 'reason'> & {
-  status?: Status | undefined;
-  reason?: Reason | undefined;
-};
-type Status = NonNullable<Answer['data'][number]['status']>;
+type Count = Answer['data'][number];
+type Status = NonNullable<Count['status']>;
 type Recent = Output<'get /api/v1/verifications/recent'>['data'][number];
 /** Whose calls: a key's, or those of all keys of a meter or of the workspace; and which. */
 type Of = Input<'get /api/v1/verifications/recent'>;
-type Asked = Pick<Input<'get /api/v1/verifications'>, 'apiKeyId' | 'externalMeterId'> & {
-  workspaceId: string;
-  groupBy: string;
-};
+type Counting = Input<'get /api/v1/verifications'>;
 
-// Each status keeps its colour, whichever others there are; what passed stands at the foot.
-const colours: Record<Status, number> = {
-  VALID: 2,
-  DISABLED: 6,
-  EXPIRED: 7,
-  DELETED: 0,
-  INVALID: 5,
-  INVALID_SCOPES: 3,
-  RATE_LIMITED: 1,
-  USAGE_LIMITED: 4,
+// What the api calls results and reasons, in the words of people; its own show on hover. Each result keeps its colour in charts,
+// whichever others there are; what passed stands at the foot.
+const results: Record<Status, readonly [word: string, colour: number]> = {
+  VALID: ['Valid', 2],
+  DISABLED: ['Disabled key', 6],
+  EXPIRED: ['Expired key', 7],
+  DELETED: ['Deleted key', 0],
+  INVALID: ['Invalid', 5],
+  INVALID_SCOPES: ['Missing scope', 3],
+  RATE_LIMITED: ['Over a limit', 1],
+  USAGE_LIMITED: ['Out of credits', 4],
 };
-
-// What the api calls results and reasons, in the words of people; its own show on hover.
-const words: Record<Status | Reason, string> = {
-  VALID: 'Valid',
+const words: Record<Reason, string> = {
   DISABLED: 'Disabled key',
   EXPIRED: 'Expired key',
   DELETED: 'Deleted key',
-  INVALID: 'Invalid',
-  INVALID_SCOPES: 'Missing scope',
-  RATE_LIMITED: 'Over a limit',
-  USAGE_LIMITED: 'Out of credits',
   MALFORMED: 'Not a key',
   NOT_FOUND: 'Unknown key',
   NO_KEY: 'No key sent',
@@ -72,47 +52,27 @@ const words: Record<Status | Reason, string> = {
   SPEND_CAP_REACHED: 'Spend cap reached',
   NO_BILLING_RECORD: 'No customer to bill',
 };
-const optionOf = (one: string) => [one, words[one as Status | Reason]] as const;
-const resultOptions = [['', 'refused'], ['all', 'every result'], ...Object.keys(colours).map(optionOf)] as const;
-const reasonOptions = [['', 'every reason'], ...Object.keys(reasons).map(optionOf)] as const;
+const wordsOfResults = Object.entries(results).map(([status, [word]]) => [status, word] as const);
+const resultOptions = [['', 'refused'], ['all', 'every result'], ...wordsOfResults] as const;
+const reasonOptions = [['', 'every reason'], ...Object.entries(words)] as const;
 
 type Counted = { counts: Pick<Answer, 'data' | 'wouldRefuse'>; chart: Chart };
 
 /** Counts calls by result since a while ago; with `everyMs`, again and again. */
-export function useCounts(filters: Asked, span: Span, everyMs?: number): Read<Counted> {
-  return useRead(
-    async () => {
-      const { asked, labels } = spanUntilNow(span);
-      const counts = await call('get /api/v1/verifications', { ...filters, ...asked });
-      const rows = counts.data.map((row) => {
-        return [periodOf(row.start, asked.interval), row.status ?? '', row.count] as const;
-      });
-      return { counts, chart: chartOf(rows, labels, colours, (status) => words[status as Status] ?? status) };
-    },
-    JSON.stringify([filters, span]),
-    everyMs,
-  );
-}
-
-/** The results of calls over time. */
-function Results({ of }: { of: Of }) {
-  const { id: workspaceId } = useWorkspace();
-  const [{ time = 'day' }, ask] = useAsked();
-  const span = spans.find(([one]) => one === time)?.[0] ?? 'day';
-  return (
-    <Section title="Calls">
-      <Field label="Time" name="time" options={spans} value={span} onText={(one) => ask({ time: one })} />
-      <Loaded of={useCounts({ ...of, workspaceId, groupBy: 'status,reason,limit' }, span)}>
-        {(counted) => <Counts {...counted} />}
-      </Loaded>
-    </Section>
-  );
+export function useCounts(filters: Counting, span: Span, everyMs?: number): Read<Counted> {
+  const count = async () => {
+    const { asked, labels } = spanUntilNow(span);
+    const counts = await call('get /api/v1/verifications', { ...filters, ...asked });
+    const amountOf = ({ start, status, count }: Count) => [periodOf(start, asked.interval), status!, count] as const;
+    return { counts, chart: chartOf(counts.data.map(amountOf), labels, results) };
+  };
+  return useRead(count, JSON.stringify([filters, span]), everyMs);
 }
 
 /** The result of a call; where a limit only logged it, what it would have been. */
-export function resultOf({ status, reason }: { status?: Status | undefined; reason?: Reason | undefined }): Standing {
+export function resultOf({ status, reason }: Pick<Count, 'status' | 'reason'>): Standing {
   if (status === undefined) return ['idle', 'Would be refused: logged only'];
-  if (reason === undefined) return [status === 'VALID' ? 'good' : 'bad', words[status], status];
+  if (reason === undefined) return [status === 'VALID' ? 'good' : 'bad', results[status][0], status];
   return ['bad', words[reason], `${status}, ${reason}: ${reasons[reason].means}`];
 }
 
@@ -144,7 +104,7 @@ function limitWords(limit: string | undefined): string | undefined {
 /** How many calls had which result, the most frequent first; and those that a limit which only logs would refuse. */
 export function Counts({ counts: { data, wouldRefuse }, chart }: Counted) {
   // Of a limit that only logs it is one line, whatever the result.
-  const logged = wouldRefuse.map((one): Count => ({ ...one, status: undefined, reason: undefined }));
+  const logged = wouldRefuse.map(({ start, limit = '', count }): Count => ({ start, limit, count }));
   const nameOf = ({ status, reason, limit }: Count) => `${status} ${reason} ${limit}`;
   const items = [...summed(data, nameOf), ...summed(logged, nameOf)];
   const needs = items.some(({ limit }) => limit) ? undefined : false;
@@ -179,7 +139,7 @@ const MOST_REFUSED = 200;
 const USAGE_TOO_LARGE = 40020;
 
 /** Counts calls of the last 24 hours; undefined of so many keys that the api tells no rows. */
-async function countOfDay(groupBy: string, of: Input<'get /api/v1/verifications'>) {
+async function countOfDay(groupBy: string, of: Counting): Promise<readonly Count[] | undefined> {
   const input = { ...of, ...spanUntilNow('day').asked, interval: 'day', groupBy } as const;
   try {
     return (await call('get /api/v1/verifications', input)).data;
@@ -194,57 +154,50 @@ export function useCallsOfKeys(): ReadonlyMap<string, number> | undefined {
   const { id: workspaceId } = useWorkspace();
   const may = useMay()('usage:read');
   const { value } = useRead(async () => {
-    const rows: readonly Count[] = (may && (await countOfDay('key', { workspaceId }))) || [];
+    const rows = (may && (await countOfDay('key', { workspaceId }))) || [];
     return new Map(summed(rows, ({ apiKeyId }) => `${apiKeyId}`).map((one) => [`${one.apiKeyId}`, one.count]));
   }, workspaceId);
   return value?.size ? value : undefined;
 }
 
-/** The refused calls of the last 24 hours by reason, key and limit, the most frequent first. */
-function useRefused(everyMs: number) {
-  const { id: workspaceId } = useWorkspace();
-  const { isOfTeam } = useSession();
-  return useRead(
-    async () => {
-      const ofKeys = async () =>
-        (await countOfDay('status,reason,limit,key', { workspaceId })) ??
-        (await countOfDay('status,reason,limit', { workspaceId }));
-      // What is no key is of no workspace: it is the team's.
-      const unknown = isOfTeam ? countOfDay('status,reason', { status: 'INVALID' }) : [];
-      const rows = (await Promise.all([ofKeys(), unknown])).flatMap((some = []) => some);
-      const refused = rows.filter(({ status }) => status !== 'VALID');
-      const nameOf = ({ reason, limit, apiKeyId }: Count) => `${reason} ${limit} ${apiKeyId}`;
-      return summed<Count>(refused, nameOf).slice(0, MOST_REFUSED);
-    },
-    workspaceId,
-    everyMs,
-  );
-}
-
-/** What lists of refused calls show. */
+const REFUSED_MS = 60_000;
+// Those calls, each with what it was decided by.
+const callsLike = ({ reason, apiKeyId = '' }: Count) =>
+  reason && apiKeyId && `calls?${new URLSearchParams({ reason, apiKeyId }).toString()}`;
+const keyIn = ({ apiKeyId, apiKeyName = apiKeyId }: Count) => apiKeyName;
 const refusedColumns: readonly Column<Count>[] = [
-  { title: 'Result', width: '32%', state: resultOf },
-  {
-    title: 'Key',
-    text: ({ apiKeyId, apiKeyName = apiKeyId }) => apiKeyName,
-    link: ({ apiKeyId }) => apiKeyId && `keys/${apiKeyId}`,
-    none: 'of no key',
-  },
+  { title: 'Result', width: '32%', text: (one) => resultOf(one)[1], link: callsLike },
+  { title: 'Key', text: keyIn, link: ({ apiKeyId }) => apiKeyId && `keys/${apiKeyId}`, none: 'of no key' },
   { title: 'Limit', text: ({ limit }) => limitWords(limit) },
   { title: 'Calls', width: '6rem', amount: 'count' },
 ];
 
-const REFUSED_MS = 60_000;
+const changeOf = ({ reason }: Count) => reason && reasons[reason].change;
 
 /** The refused calls of the last 24 hours by reason, key and limit, the most frequent first; `most`: not all of them. */
 export function RefusedCalls({ most, action }: { most?: number; action?: ComponentChildren }) {
+  const { id: workspaceId } = useWorkspace();
+  const { isOfTeam } = useSession();
+  const count = async () => {
+    const ofKeys = async () =>
+      (await countOfDay('status,reason,limit,key', { workspaceId })) ??
+      (await countOfDay('status,reason,limit', { workspaceId }));
+    // What is no key is of no workspace: it is the team's.
+    const unknown = isOfTeam ? countOfDay('status,reason', { status: 'INVALID' }) : [];
+    const rows = (await Promise.all([ofKeys(), unknown])).flatMap((some = []) => some);
+    const refused = rows.filter(({ status }) => status !== 'VALID');
+    return summed(refused, ({ reason, limit, apiKeyId }) => `${reason} ${limit} ${apiKeyId}`).slice(
+      0,
+      most ?? MOST_REFUSED,
+    );
+  };
   return (
     <Listed
       title="Refused calls, last 24 hours"
       action={action}
-      of={useRefused(REFUSED_MS)}
-      items={(rows) => rows.slice(0, most)}
-      columns={refusedColumns}
+      of={useRead(count, workspaceId, REFUSED_MS)}
+      items={(rows) => rows}
+      columns={most ? refusedColumns : [...refusedColumns, { title: 'What would change it', text: changeOf }]}
       empty="No call was refused. One that is shows here about two seconds later."
     />
   );
@@ -256,6 +209,8 @@ export function CallsPage() {
   const [{ status, reason, apiKeyId, externalMeterId, usageName, from, to }] = useAsked();
   const of = apiKeyId ? { apiKeyId } : { workspaceId, externalMeterId };
   const which = status === undefined ? { refused: true } : status === 'all' ? {} : { status };
+  const isAsked = [status, reason, apiKeyId, externalMeterId, usageName, from, to].some(Boolean);
+  const times = { from: from && Number(from), to: to && Number(to) };
   return (
     <Page title="Calls">
       <Finder
@@ -269,10 +224,9 @@ export function CallsPage() {
           { name: 'to', label: 'Until', as: 'moment' },
         ]}
       />
-      <RecentCalls
-        of={{ ...of, ...which, reason, usageName, from: from && Number(from), to: to && Number(to) } as Of}
-      />
-      <RefusedCalls />
+      {!isAsked && <RefusedCalls />}
+      <RecentCalls of={{ ...of, ...which, ...times, reason, usageName } as Of} />
+      {isAsked && <RefusedCalls />}
     </Page>
   );
 }
@@ -295,13 +249,9 @@ function RecentCalls({ of, tellsLast, bid }: { of: Of; tellsLast?: true; bid?: s
     JSON.stringify([of, isPaused]),
     isPaused ? undefined : LIVE_MS,
   );
-  const pause = async () => setPaused(!isPaused);
+  const pause = <Form submit={isPaused ? 'Go on' : 'Pause'} look="minor" onSubmit={async () => setPaused(!isPaused)} />;
   return (
-    <Section
-      title="Recent calls"
-      action={<Form submit={isPaused ? 'Go on' : 'Pause'} look="minor" onSubmit={pause} />}
-      of={read}
-    >
+    <Section title="Recent calls" action={pause} of={read}>
       {(rows) => {
         const refused = tellsLast && rows.find(({ status }) => status !== 'VALID');
         return (
@@ -325,28 +275,29 @@ function RecentCalls({ of, tellsLast, bid }: { of: Of; tellsLast?: true; bid?: s
   );
 }
 
-type Known = { key: ApiKey | undefined; billing: Billing | undefined; workspace: Workspace };
 // The limit that is a number of its own, beside the list of limits.
 const RATE_NAME = 'rateLimitPerSecond';
 
 /** The calls of a key, or of a customer's keys: by result, the last ones, and why the last that was refused was. */
-export function Calls({ of, bid }: { of: Of; bid: string | undefined }) {
+export function Calls({ of, bid }: { of: Pick<Of, 'apiKeyId' | 'externalMeterId'>; bid: string | undefined }) {
+  const { id: workspaceId } = useWorkspace();
+  const [{ time = 'day' }, ask] = useAsked();
+  const span = spans.find(([one]) => one === time)?.[0] ?? 'day';
+  const counted = useCounts({ ...of, workspaceId, groupBy: 'status,reason,limit' }, span);
   return (
     <>
-      <Results of={of} />
-      <RecentCalls of={of} tellsLast bid={bid} />
+      <Section title="Calls">
+        <Field label="Time" name="time" options={spans} value={span} onText={(one) => ask({ time: one })} />
+        <Loaded of={counted}>{(all) => <Counts {...all} />}</Loaded>
+      </Section>
+      <RecentCalls of={of.apiKeyId ? of : { ...of, workspaceId }} tellsLast bid={bid} />
     </>
   );
 }
 
 /** One decision whole: the last refusal, or what somebody opens. `bid`: its customer, where that is known. */
-function Decision({
-  of: { reason, limitedBy, apiKeyId: akid, ...call },
-  bid: known,
-}: {
-  of: Recent;
-  bid?: string | undefined;
-}) {
+function Decision({ of, bid: known }: { of: Recent; bid?: string | undefined }) {
+  const { reason, limitedBy, apiKeyId: akid, ...call } = of;
   const { id, workspace } = useWorkspace();
   const may = useMay();
   const ofKey = may('key:read') ? { id, akid } : undefined;
@@ -370,9 +321,9 @@ function Decision({
     <Facts
       of={[
         [reason ? 'Refused' : 'Called', <Time at={call.time} />],
-        ['Result', <State of={resultOf({ ...call, reason })} />],
+        ['Result', <State of={resultOf(of)} />],
         ['Why', reason && (why?.means ?? 'The call was refused.')],
-        ...(limitedBy ? limitFacts(limitedBy, { key, billing, workspace }) : []),
+        ...(limitedBy ? limitFacts(limitedBy, workspace, key, billing) : []),
         ['What would change it', why?.change],
         ['Where', at && (at !== 'billing' || bid) && links[at]],
         ['Available by now', billing && !limitedBy && <Amount of={billing.availableCredits} />],
@@ -389,8 +340,8 @@ function Decision({
 }
 
 /** The limit that refused, and what it is by now where that is something else. */
-function limitFacts(limitedBy: NonNullable<Recent['limitedBy']>, { key, billing, workspace }: Known) {
-  const { on, name, limit } = limitedBy;
+function limitFacts(of: NonNullable<Recent['limitedBy']>, workspace: Workspace, key?: ApiKey, billing?: Billing) {
+  const { on, name, limit } = of;
   const lists = { key: key?.limits, workspace: workspace.defaultLimits, billing: billing?.limits };
   const one = lists[on]?.find((other) => other.name === name);
   const rate = on === 'workspace' ? workspace.defaultRateLimitPerSecond : key?.rateLimitPerSecond;

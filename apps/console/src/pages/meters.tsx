@@ -1,15 +1,16 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { meterKinds, type MeterKind } from '../../../../shared/values/meter-kinds.ts';
-import { call, type Output } from '../data/call.ts';
-import { useAnswer, useWorkspace } from '../data/hooks.ts';
-import { Ask, Opens, Dialog } from '../parts/dialog.tsx';
+import { call, type Input, type Output } from '../data/call.ts';
+import { useAnswer, useMay, useWorkspace } from '../data/hooks.ts';
+import { Ask, Dialog, Opens, Switch } from '../parts/dialog.tsx';
 import { Field, Form } from '../parts/form.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { List } from '../parts/table.tsx';
 import { Amount, Facts, Loaded, None, State, Time, type Standing } from '../parts/text.tsx';
 
 type Destination = Output<'get /api/v1/meter-destination/{mid}'>['destination'];
+type Change = Omit<Input<'patch /api/v1/meter-destination/{mid}'>, 'mid'>;
 type MeterEvent = Output<'get /api/v1/meter-destination/{mid}/events'>['events'][number];
 
 const kinds = Object.keys(meterKinds) as MeterKind[];
@@ -25,7 +26,9 @@ const proofs = {
   PENDING: ['idle', 'Events wait, or hours are to be planned: look again'],
   DIFFERENT: ['bad', 'Events failed, or the books have something else than was planned'],
 } as const satisfies Record<string, Standing>;
-const SIGNS = <p class="muted">Your receiver checks with it that usage comes from here.</p>;
+const OF_HTTP = 'Its API key or token; of kind http it is made here.';
+const more = <p class="muted">Your receiver checks with it that usage comes from here.</p>;
+const revealed = { title: 'The new destination', label: 'Secret of the destination', more };
 const namesField = {
   name: 'eventNames',
   label: 'Event names',
@@ -44,42 +47,32 @@ export function Meters() {
       fields={[
         { name: 'kind', label: 'Kind', options: kinds },
         { name: 'name', label: 'Name', required: true, maxLength: 128 },
-        {
-          name: 'secret',
-          label: 'Secret',
-          as: 'password',
-          hint: 'Its API key or token; of kind http it is made here.',
-        },
+        { name: 'secret', label: 'Secret', as: 'password', hint: OF_HTTP },
         { name: 'url', label: 'URL', placeholder: 'https://', hint: 'Empty: that of the kind, if it has one.' },
         namesField,
       ]}
       onSubmit={({ eventNames, ...given }) =>
         call('post /api/v1/meter-destination', { ...given, workspaceId, eventNames: namesIn(eventNames) })
       }
-      shows={({ destination: { secret } }) =>
-        secret === undefined
-          ? undefined
-          : { title: 'The new destination', label: 'Secret of the destination', text: secret, more: SIGNS }
-      }
+      shows={({ destination: { secret } }) => (secret === undefined ? undefined : { ...revealed, text: secret })}
     />
   );
   return (
-    <Page title="Meters" action={make}>
-      <List
-        label="Meters"
-        of="get /api/v1/meter-destination"
-        input={{ workspaceId, limit: 100 }}
-        columns={[
-          { title: 'Name', width: '30%', text: 'name', link: (one) => `meters/${one.id}` },
-          { title: 'Kind', text: 'kind' },
-          { title: 'Last sent', width: '12.5rem', time: 'lastSentAt' },
-          { title: 'Waiting', amount: 'waitingEvents' },
-          { title: 'Failed', amount: 'failedEvents' },
-          { title: 'State', width: '8rem', state: stateOf },
-        ]}
-        empty="No destination yet. A destination gets the usage of each hour that is over, such as Stripe, which bills it: make one."
-      />
-    </Page>
+    <List
+      page="Meters"
+      action={make}
+      of="get /api/v1/meter-destination"
+      input={{ workspaceId, limit: 100 }}
+      columns={[
+        { title: 'Name', width: '30%', text: 'name', link: (one) => `meters/${one.id}` },
+        { title: 'Kind', text: 'kind' },
+        { title: 'Last sent', width: '12.5rem', time: 'lastSentAt' },
+        { title: 'Waiting', amount: 'waitingEvents' },
+        { title: 'Failed', amount: 'failedEvents' },
+        { title: 'State', width: '8rem', state: stateOf },
+      ]}
+      empty="No destination yet. A destination gets the usage of each hour that is over, such as Stripe, which bills it: make one."
+    />
   );
 }
 
@@ -87,32 +80,24 @@ export function Meters() {
 export function Meter({ id: mid }: { id: string }) {
   const { route } = useLocation();
   const { pathOf } = useWorkspace();
-  const needs = 'metering:write';
+  const mayChange = useMay()('metering:write');
+  const change = (what: Change) => call('patch /api/v1/meter-destination/{mid}', { mid, ...what });
   const actions = ({ name, enabled, eventNames }: Destination) => (
     <>
       <Ask
         does="Edit"
         one="destination"
-        needs={needs}
         fields={[
           { name: 'name', label: 'Name', required: true, value: name },
           { name: 'secret', label: 'Secret', as: 'password', hint: 'Empty: it stays.' },
           { ...namesField, value: textOf(eventNames) },
         ]}
-        onSubmit={({ eventNames: names, ...given }) =>
-          call('patch /api/v1/meter-destination/{mid}', { mid, ...given, eventNames: namesIn(names) })
-        }
+        onSubmit={({ eventNames: names, ...given }) => change({ ...given, eventNames: namesIn(names) })}
       />
-      <Form
-        submit={enabled ? 'Disable' : 'Enable'}
-        look="minor"
-        needs={needs}
-        onSubmit={() => call('patch /api/v1/meter-destination/{mid}', { mid, enabled: !enabled })}
-      />
+      <Switch is={enabled} onChange={change} />
       <Ask
         does="Delete"
         one="destination"
-        needs={needs}
         onSubmit={() => call('delete /api/v1/meter-destination/{mid}', { mid }).then(() => route(pathOf('meters')))}
         says="What waits for it is not sent any more. To stop it for a while, disable it instead."
       />
@@ -121,7 +106,7 @@ export function Meter({ id: mid }: { id: string }) {
   return (
     <Loaded of={useAnswer('get /api/v1/meter-destination/{mid}', { mid })}>
       {({ destination, destination: { waitingSince, failingSince, lastSentAt, lastError, failedEvents } }) => (
-        <Page title={destination.name} action={actions(destination)}>
+        <Page title={destination.name} action={mayChange && actions(destination)}>
           <Facts
             of={[
               ['State', <State of={stateOf(destination)} />],
@@ -191,13 +176,11 @@ function Events({ mid, failed }: { mid: string; failed: number }) {
     </Opens>
   );
   const again = () => call('post /api/v1/meter-destination/{mid}/redeliver', { mid });
-  const resend = (
-    <Form submit="Send failed again" needs={failed > 0 && 'metering:write'} look="minor" onSubmit={again} />
-  );
+  const needs = failed > 0 && 'metering:write';
   return (
     <List
       title="Events"
-      action={resend}
+      action={<Form submit="Send failed again" needs={needs} look="minor" onSubmit={again} />}
       of="get /api/v1/meter-destination/{mid}/events"
       input={{ mid, limit: 50 }}
       columns={[
@@ -225,8 +208,6 @@ function textOf(names: Record<string, unknown>): string {
 }
 
 function namesIn(text = ''): Record<string, string | null> {
-  const pairs = text.split(',').filter((pair) => pair.includes('='));
-  return Object.fromEntries(
-    pairs.map((pair) => pair.split('=', 2).map((part) => part.trim())).map(([name, called]) => [name, called || null]),
-  );
+  const pairs = [...text.matchAll(/([^,=]+)=([^,]*)/g)];
+  return Object.fromEntries(pairs.map(([, name = '', called = '']) => [name.trim(), called.trim() || null]));
 }

@@ -4,9 +4,9 @@ import { Field } from '../parts/form.tsx';
 import { Counts, RefusedCalls, useCounts } from './calls.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { Listed, Table } from '../parts/table.tsx';
-import { Amount, Empty, Facts, PageLink, State, Time, UNNAMED } from '../parts/text.tsx';
+import { Amount, Empty, Facts, grouped, MakeOne, PageLink, State, Time, UNNAMED } from '../parts/text.tsx';
 import { billingState } from './customers/billing-state.ts';
-import { groups, LastUsage, sumOf } from './usage.tsx';
+import { groupOptions, groups, LastUsage, sumOf } from './usage.tsx';
 import { isGivenUp, isOf, webhookState } from './webhooks/webhooks.tsx';
 
 const LIVE_MS = 10_000;
@@ -46,9 +46,7 @@ export function Overview() {
 }
 
 const tops = ['billing', 'key', 'usageName'];
-const topOptions = groups
-  .filter(({ group }) => tops.includes(group))
-  .map(({ group, title }) => [group, title] as const);
+const topOptions = groupOptions.filter(([group]) => tops.includes(group));
 
 /** What happened today against the day before, and whose calls used most. */
 function Today() {
@@ -59,36 +57,29 @@ function Today() {
   const asked = { workspaceId, from, to, timezone: workspace.timezone, interval: 'day' } as const;
   const counts = useAnswer('get /api/v1/verifications', { ...asked, groupBy: 'status' }, STATE_MS).value?.data ?? [];
   const read = useAnswer('get /api/v1/usage', { ...asked, groupBy: by.group, limit: MOST_GROUPS }, STATE_MS);
+  const chooseTop = (one: string) => ask({ top: one });
   const isOf = (day: string) => (row: { start: string }) => row.start.startsWith(day);
   const callsOf = (day: string) => counts.filter(isOf(day)).reduce((sum, { count }) => sum + count, 0);
   const passed = counts.filter(isOf(to)).reduce((sum, row) => sum + (row.status === 'VALID' ? row.count : 0), 0);
   return (
     <Section title="Today" of={read}>
       {({ data }) => {
+        const usedOn = (day: string) => sumOf(data.filter(isOf(day)));
         const items = [...Map.groupBy(data, (row) => by.text(row) ?? UNNAMED)].map(([id, rows]) => {
-          const usedOn = (day: string) => rows.find(isOf(day))?.totalBillingUsage ?? '0';
-          return { id, row: rows[0]!, today: usedOn(to), yesterday: usedOn(from) };
+          const [today, yesterday] = [to, from].map((day) => rows.find(isOf(day))?.totalBillingUsage ?? '0');
+          return { id, row: rows[0]!, today, yesterday };
         });
         const largest = items.toSorted((a, b) => Number(b.today) - Number(a.today));
         return (
           <>
             <Facts
               of={[
-                ['Calls', <Against today={callsOf(to)} before={callsOf(from)} />],
+                ['Calls', against(callsOf(to), callsOf(from))],
                 ['Passed', callsOf(to) > 0 && `${((100 * passed) / callsOf(to)).toFixed(1)}%`],
-                [
-                  'Credits used',
-                  <Against today={sumOf(data.filter(isOf(to)))} before={sumOf(data.filter(isOf(from)))} />,
-                ],
+                ['Credits used', against(usedOn(to), usedOn(from))],
               ]}
             />
-            <Field
-              label="Most used by"
-              name="top"
-              options={topOptions}
-              value={by.group}
-              onText={(one) => ask({ top: one })}
-            />
+            <Field label="Most used by" name="top" options={topOptions} value={by.group} onText={chooseTop} />
             <Table
               label="Most used today"
               columns={[
@@ -106,13 +97,8 @@ function Today() {
   );
 }
 
-function Against({ today, before }: { today: number | string; before: number | string }) {
-  return (
-    <>
-      <Amount of={today} /> <span class="muted">yesterday</span> <Amount of={before} />
-    </>
-  );
-}
+const against = (today: number | string, before: number | string) =>
+  `${grouped(String(today))}, yesterday ${grouped(String(before))}`;
 
 function Now() {
   const { id: workspaceId } = useWorkspace();
@@ -132,11 +118,6 @@ function Now() {
 function LowCustomers() {
   const { id } = useWorkspace();
   const input = { id, availableBelow: MOST_CREDITS, limit: SHOWN };
-  const empty = (
-    <>
-      There is no customer. <PageLink to="customers">Make one</PageLink> who pays by use.
-    </>
-  );
   return (
     <Listed
       title="Customers with the least left"
@@ -147,7 +128,7 @@ function LowCustomers() {
         { title: 'Available', amount: 'availableCredits' },
         { title: 'State', width: '8.5rem', state: billingState },
       ]}
-      empty={empty}
+      empty={<MakeOne what="customer" page="customers" why="who pays by use" />}
     />
   );
 }
@@ -157,11 +138,7 @@ function FailingWebhooks() {
   const { id } = useWorkspace();
   const read = useAnswer('get /api/v1/webhook', { limit: 100 }, STATE_MS);
   const all = read.value?.webhooks.filter((one) => isOf(one, id)) ?? [];
-  const none = (
-    <>
-      There is no webhook. <PageLink to="webhooks">Make one</PageLink> to be told of what happens.
-    </>
-  );
+  const none = <MakeOne what="webhook" page="webhooks" why="to be told of what happens" />;
   return (
     <Listed
       title="Webhooks that fail"
@@ -177,19 +154,16 @@ function FailingWebhooks() {
   );
 }
 
+const UNPROVED =
+  "Not proved yet: each hour the balance of every customer is compared with its events, for the first time within the hour to come. Until then a customer's own page proves it at once.";
+
 /** Whether the books were proved, when, and which customers differ. */
 function Books() {
   const { id } = useWorkspace();
   return (
     <Section title="Books" of={useAnswer('get /api/v1/workspace/{id}/proof', { id }, STATE_MS)}>
       {({ proof: { provedAt, differentRecords, undecidedRecords, different } }) => {
-        if (provedAt === undefined)
-          return (
-            <Empty>
-              Not proved yet: each hour the balance of every customer is compared with its events, for the first time
-              within the hour to come. Until then a customer's own page proves it at once.
-            </Empty>
-          );
+        if (provedAt === undefined) return <Empty>{UNPROVED}</Empty>;
         return (
           <>
             <Facts

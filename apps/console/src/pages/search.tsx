@@ -94,9 +94,7 @@ export function Search({ pages }: { pages: readonly Named[] }) {
         <Loaded of={read}>
           {({ found, isWhole }) => (
             <>
-              {found.length === 0 && isWhole && (
-                <Empty>Nothing fits. A part of a name, of a customer or of a key is enough.</Empty>
-              )}
+              {found.length === 0 && isWhole && <Empty>Nothing fits. A part of a name or of a key is enough.</Empty>}
               <ul class="found">
                 {found.map(({ kind, text, to }) => (
                   <li key={to}>

@@ -1,5 +1,5 @@
 import { useLocation } from 'preact-iso/router';
-import { call, Problem, type Input } from '../data/call.ts';
+import { call, wrong, type Input } from '../data/call.ts';
 import { useAnswer, useSession, useWorkspace } from '../data/hooks.ts';
 import { Ask } from '../parts/dialog.tsx';
 import { limitKind } from '../parts/limits.tsx';
@@ -25,18 +25,69 @@ export function Settings() {
   const { session } = useSession();
   const seconds = workspace.defaultExpiration;
   const change = (what: Change) => call('patch /api/v1/workspace/{id}', { id, ...what });
+  const { route } = useLocation();
+  const { name, defaultKeyPrefix, defaultRateLimitPerSecond: value, timezone, branding } = workspace;
+  const begins = { value: defaultKeyPrefix, hint: 'What secrets of keys begin with.' };
+  const zones = 'Whose days and months statements have, e.g. Europe/Oslo.';
+  const rate = { as: 'number', min: '1', value, hint: 'Where the key does not say. Empty: no limit.' } as const;
+  const actions = (
+    <>
+      <Ask
+        does="Edit"
+        one="workspace"
+        look="main"
+        needs="workspace:write"
+        fields={[
+          { name: 'name', label: 'Name', required: true, maxLength: 128, value: name },
+          { name: 'defaultKeyPrefix', label: 'Default prefix', clears: true, ...begins },
+          { name: 'defaultRateLimitPerSecond', label: 'Requests per second of a key', clears: true, ...rate },
+          { name: 'timezone', label: 'Time zone', required: true, value: timezone, hint: zones },
+        ]}
+        onSubmit={change}
+      />
+      <Ask
+        does="Edit"
+        one="portal"
+        text="How the portal looks"
+        needs="workspace:write"
+        fields={[
+          { name: 'name', label: 'Your name', clears: true, maxLength: 80, value: branding?.name },
+          { name: 'color', label: 'Colour', clears: true, value: branding?.color, placeholder: '#0b7285' },
+        ]}
+        onSubmit={({ name, color }) => {
+          const { logo } = branding ?? {};
+          const looks = { ...(name && { name }), ...(color && { color }), ...(logo && { logo }) };
+          return change({ branding: name || color || logo ? looks : null });
+        }}
+        says="A logo is set by the API, as branding.logo."
+      />
+      <Ask
+        does="Delete"
+        one="workspace"
+        text="Delete the workspace"
+        needs="workspace:write"
+        fields={[{ name: 'name', label: `Type ${name} to delete it`, required: true }]}
+        onSubmit={async (typed) => {
+          if (typed.name !== name) throw wrong('That is not its name.');
+          await call('delete /api/v1/workspace/{id}', { id });
+          route('/console');
+        }}
+        says="All its keys are refused at once. Its books stay readable."
+      />
+    </>
+  );
   return (
-    <Page title="Settings" action={<Actions onChange={change} />}>
+    <Page title="Settings" action={actions}>
       <Facts
         of={[
-          ['Name', workspace.name],
+          ['Name', name],
           ['Id', <code>{id}</code>],
-          ['Default prefix', workspace.defaultKeyPrefix ?? <None>key</None>],
+          ['Default prefix', defaultKeyPrefix ?? <None>key</None>],
           ['Keys expire after', seconds === undefined ? <None>never</None> : `${seconds} seconds`],
-          ['Requests per second of a key', workspace.defaultRateLimitPerSecond ?? <None>no limit</None>],
+          ['Requests per second of a key', value ?? <None>no limit</None>],
           ['Keys may come from', workspace.defaultAllowedIPs.join(', ') || <None>any address</None>],
           ['Addresses of refused calls', workspace.keepClientAddresses ? 'kept for a day' : 'not kept'],
-          ['Time zone', workspace.timezone],
+          ['Time zone', timezone],
           ['Created', <Time at={workspace.createdAt} />],
         ]}
       />
@@ -58,60 +109,5 @@ export function Settings() {
         Signed in until <Time at={session.expiresAt} />. The token may: {session.permissions.join(', ')}.
       </p>
     </Page>
-  );
-}
-
-function Actions({ onChange }: { onChange(what: Change): Promise<unknown> }) {
-  const { route } = useLocation();
-  const { id, workspace } = useWorkspace();
-  const { name, defaultKeyPrefix, defaultRateLimitPerSecond: value, timezone, branding } = workspace;
-  const begins = { value: defaultKeyPrefix, hint: 'What secrets of keys begin with.' };
-  const zones = 'Whose days and months statements have, e.g. Europe/Oslo.';
-  const rate = { as: 'number', min: '1', value, hint: 'Where the key does not say. Empty: no limit.' } as const;
-  return (
-    <>
-      <Ask
-        does="Edit"
-        one="workspace"
-        look="main"
-        needs="workspace:write"
-        fields={[
-          { name: 'name', label: 'Name', required: true, maxLength: 128, value: name },
-          { name: 'defaultKeyPrefix', label: 'Default prefix', clears: true, ...begins },
-          { name: 'defaultRateLimitPerSecond', label: 'Requests per second of a key', clears: true, ...rate },
-          { name: 'timezone', label: 'Time zone', required: true, value: timezone, hint: zones },
-        ]}
-        onSubmit={onChange}
-      />
-      <Ask
-        does="Edit"
-        one="portal"
-        text="How the portal looks"
-        needs="workspace:write"
-        fields={[
-          { name: 'name', label: 'Your name', clears: true, maxLength: 80, value: branding?.name },
-          { name: 'color', label: 'Colour', clears: true, value: branding?.color, placeholder: '#0b7285' },
-        ]}
-        onSubmit={({ name, color }) => {
-          const { logo } = branding ?? {};
-          const looks = { ...(name && { name }), ...(color && { color }), ...(logo && { logo }) };
-          return onChange({ branding: name || color || logo ? looks : null });
-        }}
-        says="A logo is set by the API, as branding.logo."
-      />
-      <Ask
-        does="Delete"
-        one="workspace"
-        text="Delete the workspace"
-        needs="workspace:write"
-        fields={[{ name: 'name', label: `Type ${name} to delete it`, required: true }]}
-        onSubmit={async (typed) => {
-          if (typed.name !== name) throw new Problem('That is not its name.', { status: 0, code: 0 });
-          await call('delete /api/v1/workspace/{id}', { id });
-          route('/console');
-        }}
-        says="All its keys are refused at once. Its books stay readable."
-      />
-    </>
   );
 }

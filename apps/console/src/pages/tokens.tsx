@@ -32,12 +32,7 @@ export function Tokens() {
       shows={({ accessToken }) => ({ title: 'The new token', label: 'Access token', text: accessToken.token })}
     />
   );
-  const nameOf = ({ id, name }: Token) => (
-    <span title={name}>
-      {name}
-      {id === session.tokenId && <span class="muted"> (yours)</span>}
-    </span>
-  );
+  const nameOf = ({ id, name }: Token) => `${name}${id === session.tokenId ? ' (yours)' : ''}`;
   return (
     <Page title="Tokens" action={make}>
       <p class="muted">
@@ -48,7 +43,7 @@ export function Tokens() {
         of="get /api/v1/access-token"
         input={{ limit: 200 }}
         columns={[
-          { title: 'Name', width: '24%', cell: nameOf },
+          { title: 'Name', width: '24%', text: nameOf },
           { title: 'Token', code: 'maskedToken' },
           { title: 'Permissions', text: ({ permissions: may }) => may.join(', ') },
           { title: 'Last used', width: '8rem', time: 'lastUsedAt', isAgo: true },
@@ -61,9 +56,8 @@ export function Tokens() {
   );
 }
 
-function stateOf({ revoked, expiresAt }: Token): Standing {
-  return revoked ? ['bad', 'Revoked'] : stateUntil(expiresAt, 'Active');
-}
+const stateOf = ({ revoked, expiresAt }: Token): Standing =>
+  revoked ? ['bad', 'Revoked'] : stateUntil(expiresAt, 'Active');
 
 function revoke({ id, name, revoked }: Token) {
   if (revoked) return null;

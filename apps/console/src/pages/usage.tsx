@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { formatSum } from '../../../../shared/values/credits.ts';
 import { addressOf, call, type Input } from '../data/call.ts';
 import { useAsked, usePages, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
-import { DAYS, lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
+import { DAYS, firstDayOf, lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
 import { Finder, SaveButton } from '../parts/form.tsx';
 import { Page, Section } from '../parts/page.tsx';
@@ -19,33 +19,28 @@ const MOST_ROWS = 10_000;
 type Group = {
   group: string;
   title: string;
+  /** The field that asks for one of them alone. */
+  name: keyof Row;
   text(row: Row): string | undefined;
   link?(row: Row): string;
   none?: string;
 };
+const key = { text: (row: Row) => row.apiKeyId, link: (row: Row) => `keys/${row.apiKeyId}`, none: 'correction' };
+const customer = { text: meterOf, link: (row: Row) => `customers/${row.billingId}`, none: 'none' };
 /** What usage is summed up by. */
 export const groups: readonly Group[] = [
-  { group: 'billing', title: 'Customer', text: meterOf, link: (row) => `customers/${row.billingId}`, none: 'none' },
-  { group: 'usageName', title: 'Usage', text: ({ usageName }) => usageName },
-  {
-    group: 'key',
-    title: 'Key',
-    text: (row) => row.apiKeyId,
-    link: (row) => `keys/${row.apiKeyId}`,
-    none: 'correction',
-  },
-  { group: 'route', title: 'Route', text: ({ route, other }) => (other ? 'other routes' : route) },
-  { group: 'customer', title: 'Customer id', text: ({ customerId }) => customerId },
+  { group: 'billing', title: 'Customer', name: 'externalMeterId', ...customer },
+  { group: 'usageName', title: 'Usage', name: 'usageName', text: ({ usageName }) => usageName },
+  { group: 'key', title: 'Key', name: 'apiKeyId', ...key },
+  { group: 'route', title: 'Route', name: 'route', text: ({ route, other }) => (other ? 'other routes' : route) },
+  { group: 'customer', title: 'Customer id', name: 'customerId', text: ({ customerId }) => customerId },
 ];
 const intervals = ['hour', 'day', 'week', 'month'] as const;
-const filters = [
-  { name: 'externalMeterId', label: 'Only the customer' },
-  { name: 'usageName', label: 'Only the usage' },
-  { name: 'apiKeyId', label: 'Only the key (id)' },
-  { name: 'route', label: 'Only the route' },
-  { name: 'customerId', label: 'Only the customer id' },
-] as const;
-const groupOptions = groups.map(({ group, title }) => [group, title] as const);
+const filters = groups.map(({ group, title, name }) => {
+  return { name, label: `Only the ${title.toLowerCase()}${group === 'key' ? ' (id)' : ''}` };
+});
+/** The same, to choose from. */
+export const groupOptions = groups.map(({ group, title }) => [group, title] as const);
 
 /** What was used in the workspace, summed as one asks for it. */
 export function UsagePage() {
@@ -65,16 +60,10 @@ export function UsagePage() {
   const { items, isWhole } = pages;
   const shown = pages.readOn as Asked;
   const grouped = asked.groupBy.split(',');
-  const file = (format: 'csv' | 'parquet') => ({
-    path: `${addressOf('get /api/v1/usage', asked)}&format=${format}`,
-    file: `usage.${format}`,
-  });
-  const actions = (
-    <>
-      <SaveButton {...file('csv')} text="Download CSV" />
-      <SaveButton {...file('parquet')} text="Download Parquet" />
-    </>
-  );
+  const path = `${addressOf('get /api/v1/usage', asked)}&format=`;
+  const actions = Object.entries({ csv: 'CSV', parquet: 'Parquet' }).map(([format, text]) => (
+    <SaveButton key={format} path={path + format} file={`usage.${format}`} text={`Download ${text}`} />
+  ));
   return (
     <Page title="Usage" action={actions}>
       <Presets timezone={timezone} />
@@ -119,14 +108,15 @@ export function UsagePage() {
 function Presets({ timezone }: { timezone: string }) {
   const [, ask] = useAsked();
   const { from: yesterday, to: today } = lastDays(timezone, 2);
-  const month = monthOf(today);
+  const month = firstDayOf('month', today)!;
+  const before = new Date(Date.parse(month) - 1).toISOString().slice(0, 10);
   const presets = [
     ['Today', today, today],
     ['Yesterday', yesterday, yesterday],
     ['7 days', lastDays(timezone, 7).from, today],
     [`${DAYS} days`, lastDays(timezone).from, today],
-    ['This month', month.first, today],
-    ['Last month', monthOf(month.before).first, month.before],
+    ['This month', month, today],
+    ['Last month', firstDayOf('month', before), before],
   ] as const;
   return (
     <div class="actions" style={{ marginBottom: '1rem' }}>
@@ -139,22 +129,15 @@ function Presets({ timezone }: { timezone: string }) {
   );
 }
 
-function monthOf(day: string): { first: string; before: string } {
-  const first = `${day.slice(0, 8)}01`;
-  return { first, before: new Date(Date.parse(first) - 1).toISOString().slice(0, 10) };
-}
-
 type LastUsageProps = {
-  /** Of whom; in the portal of its customer. */
   of?: { workspaceId: string; billingId?: string };
   title?: string;
   action?: ComponentChildren;
   empty: string;
-  /** Each usage once, with its sum, in place of its days. */
   isSum?: true;
 };
 
-/** What was used in the last 30 days, by usage name, as chart and table. */
+/** What was used in the last 30 days, in the portal by its customer, as chart and table: by usage name and day, or its sums. */
 export function LastUsage({ of, title = 'Usage', action, empty, isSum }: LastUsageProps) {
   const days = lastDays();
   const asked = of && { ...of, ...days, groupBy: 'usageName', limit: MOST_ROWS };
@@ -191,16 +174,13 @@ export function LastUsage({ of, title = 'Usage', action, empty, isSum }: LastUsa
 
 async function usageInPortal(days: { from: string; to: string }) {
   const { data } = await call('get /api/v1/portal/usage', days);
-  return {
-    data: data.map(({ day, billingUsageName, ...row }) => ({ ...row, start: day, usageName: billingUsageName })),
-  };
+  const rows = data.map(({ day, billingUsageName, ...row }) => ({ ...row, start: day, usageName: billingUsageName }));
+  return { data: rows };
 }
 
 function UsageChart({ rows, from, to, interval }: Pick<Asked, 'from' | 'to' | 'interval'> & { rows: readonly Row[] }) {
-  const amounts = rows.map((row) => {
-    return [periodOf(row.start, interval), nameOf(row), Number(row.totalBillingUsage)] as const;
-  });
-  return <StackedBars {...chartOf(amounts, periodsFrom(from, to, interval))} />;
+  const parts = rows.map((row) => [periodOf(row.start, interval), nameOf(row), Number(row.totalBillingUsage)] as const);
+  return <StackedBars {...chartOf(parts, periodsFrom(from, to, interval))} />;
 }
 
 function columnsOf({ groupBy, interval, timezone }: Pick<Asked, 'groupBy' | 'interval' | 'timezone'>): Column<Row>[] {
@@ -209,13 +189,8 @@ function columnsOf({ groupBy, interval, timezone }: Pick<Asked, 'groupBy' | 'int
     {
       title: `${interval === 'day' ? 'Day' : 'From'} (${timezone})`,
       width: '13rem',
-      cell: ({ start, partial }) => (
-        <time dateTime={start} title={start}>
-          {start.slice(0, 10)}
-          {interval === 'hour' && ` ${start.slice(11, 16)}`}
-          {partial && <span class="muted"> in part</span>}
-        </time>
-      ),
+      text: ({ start, partial }) =>
+        `${start.slice(0, interval === 'hour' ? 16 : 10).replace('T', ' ')}${partial ? ' in part' : ''}`,
     },
     ...grouped,
     { title: 'Credits', amount: 'totalBillingUsage' },

@@ -75,30 +75,29 @@ function ticksTo(most: number): number[] {
 }
 
 /**
- * Makes a chart of amounts: `periods` are all that it shows, by their names. Of many names it shows the largest; those of
- * `colours` keep their order and their colours, whichever others there are. `nameOf` calls them as people do.
+ * Makes a chart of amounts: `periods` are all that it shows, by their names. Of many names it shows the largest; those `known`
+ * keep their order and their colours, whichever others there are, and are called as people do.
  */
 export function chartOf(
   amounts: readonly Amount[],
   periods: ReadonlyMap<string, string>,
-  colours: Readonly<Record<string, number>> = {},
-  nameOf: (name: string) => string = (name) => name,
+  known: Readonly<Record<string, readonly [word: string, colour: number]>> = {},
 ): Chart {
-  const known = amounts.filter(([period]) => periods.has(period));
-  const totals = sumsBy(known, ([, name]) => name);
+  const shown = amounts.filter(([period]) => periods.has(period));
+  const totals = sumsBy(shown, ([, name]) => name);
   const largest = [...totals.keys()].toSorted((a, b) => totals.get(b)! - totals.get(a)!);
-  const places = Object.keys(colours);
+  const places = Object.keys(known);
   const names = (largest.length > COLOURS ? largest.slice(0, COLOURS - 1) : largest).toSorted(
     (a, b) => places.indexOf(a) - places.indexOf(b) || (a < b ? -1 : 1),
   );
-  const sums = sumsBy(known, ([period, name]) => `${period} ${names.includes(name) ? name : REST}`);
+  const sums = sumsBy(shown, ([period, name]) => `${period} ${names.includes(name) ? name : REST}`);
   let from: readonly number[] = [...periods].map(() => 0);
   const parts = [...names, ...(largest.length > names.length ? [REST] : [])].map((name, i): Part => {
     // Corrections may be below 0, which has no bar.
     const amounts = [...periods.keys()].map((period) => sums.get(`${period} ${name}`) ?? 0);
     const to = amounts.map((amount, at) => from[at]! + Math.max(0, amount));
-    const fill = `var(--chart-${(colours[name] ?? i) % COLOURS})`;
-    const part = { name: nameOf(name || 'others'), fill, from, to, amounts };
+    const [word = name || 'others', colour = i % COLOURS] = known[name] ?? [];
+    const part = { name: word, fill: `var(--chart-${colour})`, from, to, amounts };
     from = to;
     return part;
   });

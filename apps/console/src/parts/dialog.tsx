@@ -1,8 +1,8 @@
 import { createContext, type ComponentChildren } from 'preact';
 import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { forgetUnanswered, holdPage } from '../data/call.ts';
-import { useMay, type Needs, type Answered } from '../data/hooks.ts';
-import { Form, type FieldData, type Given } from './form.tsx';
+import { useMay, useRead, type Needs } from '../data/hooks.ts';
+import { Form, type Fields, type Given } from './form.tsx';
 import { Loaded } from './text.tsx';
 
 /** Shows a dialog over the page, or none. */
@@ -11,20 +11,16 @@ export const DialogContext = createContext<(dialog: ComponentChildren) => void>(
 type OpensProps = {
   text: string;
   look?: 'main' | 'outline' | 'outline danger' | 'outline small' | 'link' | undefined;
-  /** Its name for those who can't see the row that it stands in. */
   label?: string | undefined;
   title?: string | undefined;
-  /** Whoever may not do this is not offered it. */
   needs?: Needs;
-  /** The dialog. */
   children: ComponentChildren;
 };
 
-/** A button that opens a dialog. */
+/** A button that opens a dialog, for whoever may. `label`: its name for those who can't see the row that it stands in. */
 export function Opens({ text, look = 'outline', label, title, needs, children }: OpensProps) {
   const show = useContext(DialogContext);
   if (!useMay()(needs)) return null;
-  const open = () => show(children);
   return (
     <button
       type="button"
@@ -32,21 +28,19 @@ export function Opens({ text, look = 'outline', label, title, needs, children }:
       class={look === 'main' ? '' : look}
       aria-haspopup="dialog"
       aria-label={label}
-      onClick={open}
+      onClick={() => show(children)}
     >
       {text}
     </button>
   );
 }
 
-type DialogProps = {
-  title: string;
-  /** `close`: nothing closes it, as what is shown once is being made; `escape`: Escape does not, as that is there. */
-  holds?: 'close' | 'escape' | undefined;
-  children: ComponentChildren;
-};
+type DialogProps = { title: string; holds?: 'close' | 'escape' | undefined; children: ComponentChildren };
 
-/** A dialog over the page: Escape closes it unless it `holds`, and focus goes back to where it was. */
+/**
+ * A dialog over the page: Escape closes it, and focus goes back to where it was. It may hold: `close` while what is shown once is
+ * being made, so that nothing closes it; `escape` once that is there, so that Escape does not.
+ */
 export function Dialog({ title, holds, children }: DialogProps) {
   const show = useContext(DialogContext);
   const dialog = useRef<HTMLDialogElement>(null);
@@ -89,19 +83,43 @@ export function Dialog({ title, holds, children }: DialogProps) {
   );
 }
 
+type Undoing = { says: string; undo(): Promise<unknown> };
+
+/** Says what was done, with a button that undoes it, until something is opened or the page is left. */
+function Undo({ says, undo }: Undoing) {
+  const show = useContext(DialogContext);
+  return (
+    <div class="notice undo" role="status">
+      {says} <Form submit="Undo" look="minor" onSubmit={() => undo().then(() => show(undefined))} />
+    </div>
+  );
+}
+
+/** A button that disables what is enabled, and enables it again. */
+export function Switch({ is, onChange }: { is: boolean; onChange(what: { enabled: boolean }): Promise<unknown> }) {
+  const show = useContext(DialogContext);
+  const turn = async () => {
+    await onChange({ enabled: !is });
+    show(is && <Undo says="It is disabled." undo={() => onChange({ enabled: true })} />);
+  };
+  return <Form submit={is ? 'Disable' : 'Enable'} look="minor" onSubmit={turn} />;
+}
+
 /** A secret, under the title of its dialog, and what else is said of it. */
 export type Revealed = { title: string; label: string; text: string; more?: ComponentChildren };
-type AskProps<F extends readonly FieldData[], Answer> = {
+type AskProps<F extends Fields, A, V> = {
   title: string;
   submit: string;
-  fields?: F;
-  /** What is read before it can be filled in. */
-  after?: Answered<unknown>;
-  onSubmit(given: Given<F>): Promise<Answer>;
+  /** What is read before it can be filled in, and has a part in the fields. */
+  reads?(): Promise<V>;
+  fields?: F | ((value: V) => F);
+  onSubmit(given: Given<F>): Promise<A>;
   /** The secret that is shown once it was done; without one the dialog closes. */
-  shows?(answer: Answer): Revealed | undefined;
+  shows?(answer: A): Revealed | undefined;
+  /** How it can be undone. */
+  undoing?: Undoing | undefined;
   /** What it says above its fields, and below them of what they hold. */
-  says?: string;
+  says?: string | undefined;
   preview?: ((given: Partial<Given<F>>) => ComponentChildren) | undefined;
   /** Whoever may not do it is shown its children alone. */
   needs?: Needs;
@@ -119,7 +137,7 @@ function wordsOf({ does, one }: Does) {
   return { text: does, title: `${does} the ${one}`, submit, look };
 }
 
-type AskButtonProps<F extends readonly FieldData[], Answer> = Omit<AskProps<F, Answer>, 'title' | 'submit'> &
+type AskButtonProps<F extends Fields, A, V> = Omit<AskProps<F, A, V>, 'title' | 'submit'> &
   Partial<Pick<OpensProps, 'text' | 'look'>> &
   ((Does & { submit?: string }) | { does?: undefined; title: string; submit: string }) & {
     /** What its row is called, of one that stands in a table. */
@@ -127,7 +145,7 @@ type AskButtonProps<F extends readonly FieldData[], Answer> = Omit<AskProps<F, A
   };
 
 /** A button that opens such a dialog; it says the dialog's title, if it has no text of its own. */
-export function Ask<const F extends readonly FieldData[] = [], Answer = unknown>(props: AskButtonProps<F, Answer>) {
+export function Ask<const F extends Fields = [], A = unknown, V = unknown>(props: AskButtonProps<F, A, V>) {
   const asked = props.does ? { ...wordsOf(props), ...props } : { text: props.title, ...props };
   const { text, look, needs, row, ...dialog } = asked;
   const button = row === undefined ? { look } : { look: 'outline small' as const, label: `${text} ${row}` };
@@ -139,15 +157,17 @@ export function Ask<const F extends readonly FieldData[] = [], Answer = unknown>
 }
 
 /** A dialog with a form, or with a question alone: it is closed once that was done. */
-export function AskDialog<const F extends readonly FieldData[] = [], Answer = unknown>(props: AskProps<F, Answer>) {
-  const { title, after, onSubmit, shows, ...form } = props;
+export function AskDialog<const F extends Fields = [], A = unknown, V = unknown>(props: AskProps<F, A, V>) {
+  const { title, reads, fields = [] as Fields as F, onSubmit, shows, undoing, ...form } = props;
   const show = useContext(DialogContext);
+  const asked = useRead(async () => reads?.(), '');
+  const read = reads ? asked : { value: {} as V };
   const [shown, setShown] = useState<Revealed>();
   const [isCopied, setCopied] = useState(false);
   const [isMaking, setMaking] = useState(false);
   const hasSecret = isMaking || shown !== undefined;
   useLayoutEffect(() => (hasSecret ? holdPage() : undefined), [hasSecret]);
-  const isReady = after?.value !== undefined;
+  const isReady = read.value !== undefined;
   useEffect(() => {
     if (isReady) document.querySelector<HTMLElement>('dialog :is(input, select)')?.focus();
   }, [isReady]);
@@ -157,20 +177,21 @@ export function AskDialog<const F extends readonly FieldData[] = [], Answer = un
       const answer = await onSubmit(given);
       const revealed = shows?.(answer);
       if (revealed) setShown(revealed);
-      else show(undefined);
+      else show(undoing && <Undo {...undoing} />);
     } finally {
       setMaking(false);
     }
   };
-  const asked = <Form {...form} onSubmit={submit} />;
   return (
     <Dialog title={shown?.title ?? title} holds={isMaking ? 'close' : shown && !isCopied ? 'escape' : undefined}>
       {shown ? (
         <Secret {...shown} onCopied={() => setCopied(true)} />
-      ) : after ? (
-        <Loaded of={after}>{() => asked}</Loaded>
       ) : (
-        asked
+        <Loaded of={read}>
+          {(value) => (
+            <Form {...form} fields={typeof fields === 'function' ? fields(value) : fields} onSubmit={submit} />
+          )}
+        </Loaded>
       )}
     </Dialog>
   );

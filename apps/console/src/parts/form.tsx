@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { parseCredits } from '../../../../shared/values/credits.ts';
-import { download, Problem } from '../data/call.ts';
+import { download, wrong, type Problem } from '../data/call.ts';
 import { useAsked, useMay, useProblem, type Needs } from '../data/hooks.ts';
 import { searchable } from '../data/searchable.ts';
 import { localText } from '../data/time.ts';
@@ -19,8 +19,8 @@ export type FieldData = {
   hint?: string | undefined;
   /** Credits are decimal text, a moment is in Unix milliseconds, ticks are those of `options` that were chosen. */
   as?: 'text' | 'credits' | 'number' | 'moment' | 'date' | 'month' | 'search' | 'password' | 'check' | 'ticks';
-  /** One of these. */
-  options?: readonly Option[];
+  /** One of these, or of these values by their texts. */
+  options?: readonly Option[] | Readonly<Record<string, string>>;
   /** What each option of ticks means. */
   meanings?: Readonly<Record<string, string>>;
   /** Texts to choose from, beside any other. */
@@ -33,38 +33,34 @@ export type FieldData = {
   /** Where it is empty it is given on as null, not left out. */
   clears?: true;
   required?: true;
-  placeholder?: string;
   autofocus?: true;
   maxLength?: number;
-  min?: string;
-  max?: string;
-  step?: string;
-};
+} & Partial<Record<'placeholder' | 'min', string>>;
 
 type ValueOf<F extends FieldData> = F extends { as: 'check' }
   ? boolean
   : F extends { as: 'ticks'; options: readonly (infer One)[] }
     ? Chosen<One>[]
-    : F extends { options: readonly (infer One)[] }
-      ? Chosen<One>
+    : F extends { options: infer All }
+      ? All extends readonly (infer One)[]
+        ? Chosen<One>
+        : `${Extract<keyof All, string | number>}`
       : (F extends { as: 'number' | 'moment' } ? number : string) | Empty<F>;
 // A moment that nobody has changed is left out, also of fields that can be cleared.
 type Empty<F> =
   | (F extends { shownIf: readonly string[] } ? undefined : never)
   | (F extends { clears: true } ? null : never)
   | (F extends { as: 'moment' } ? undefined : F extends { required: true } | { clears: true } ? never : undefined);
+export type Fields = readonly FieldData[];
 /** What was given in these fields, by name. */
-export type Given<F extends readonly FieldData[]> = { [One in F[number] as One['name']]: ValueOf<One> };
+export type Given<F extends Fields> = { [One in F[number] as One['name']]: ValueOf<One> };
 
-function givenIn<F extends readonly FieldData[]>(fields: F, form: FormData, isQuestion = false): Given<F> {
+function givenIn<F extends Fields>(fields: F, form: FormData, isQuestion = false): Given<F> {
   return Object.fromEntries(fields.map((field) => [field.name, valueIn(field, form, isQuestion)])) as Given<F>;
 }
 
-function valueIn(
-  { name, as, options, value, clears, required }: FieldData,
-  form: FormData,
-  isQuestion: boolean,
-): unknown {
+function valueIn(field: FieldData, form: FormData, isQuestion: boolean): unknown {
+  const { name, as, options, value, clears, required } = field;
   if (as === 'check') return form.has(name);
   if (as === 'ticks') return form.getAll(name);
   const text = ((form.get(name) as string | null) ?? '').trim();
@@ -77,7 +73,7 @@ function valueIn(
   return as === 'moment' ? new Date(text).getTime() : as === 'number' ? Number(text) : text;
 }
 
-type FormProps<F extends readonly FieldData[]> = {
+type FormProps<F extends Fields> = {
   submit: string;
   fields?: F;
   /** `minor`: one of several things that one can do here; `row`: its button stands beside the fields. */
@@ -93,7 +89,7 @@ type FormProps<F extends readonly FieldData[]> = {
 };
 
 /** A form that says that it works, and what the api said where it refused. Without fields it is a button. */
-export function Form<const F extends readonly FieldData[] = []>(props: FormProps<F>) {
+export function Form<const F extends Fields = []>(props: FormProps<F>) {
   const { submit, fields = [], look, needs, onSubmit, says, preview, children } = props;
   const may = useMay();
   const problemOf = useProblem();
@@ -152,7 +148,7 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
 const TWOFOLD = /^([1-9]\d{0,2})[.,](\d{3})$/;
 
 // Told before anything is asked: what is done in several steps would end after the first.
-function requireAmounts(fields: readonly FieldData[], given: Record<string, unknown>): void {
+function requireAmounts(fields: Fields, given: Record<string, unknown>): void {
   const details = fields.flatMap(({ as, name: path, value }) => {
     const text = given[path];
     if (as !== 'credits' || typeof text !== 'string' || text === String(value)) return [];
@@ -160,11 +156,11 @@ function requireAmounts(fields: readonly FieldData[], given: Record<string, unkn
     if (whole) return { path, message: `can be read in two ways: write ${whole}${rest}, or ${whole}.${rest}0` };
     return parseCredits(text) === undefined ? { path, message: 'must match pattern' } : [];
   });
-  if (details.length > 0) throw new Problem('This is no amount of credits.', { status: 0, code: 0, details });
+  if (details.length > 0) throw wrong('This is no amount of credits.', details);
 }
 
 /** A form whose answers stand in the address. */
-export function Finder({ submit = 'Find', fields }: { submit?: string; fields: readonly FieldData[] }) {
+export function Finder({ submit = 'Find', fields }: { submit?: string; fields: Fields }) {
   const [asked, ask] = useAsked();
   const filled = fields.map((field) => {
     const text = asked[field.name];
@@ -177,10 +173,18 @@ export function Finder({ submit = 'Find', fields }: { submit?: string; fields: r
   return <Form submit={submit} look="row" fields={filled} onSubmit={find} />;
 }
 
-/** A button that reads something from the api and gives it to the viewer as a file. */
-export function SaveButton({ path, file, text }: { path: string; file: string; text: string }) {
+/** Rows as CSV. What a spreadsheet would take for a formula begins with an apostrophe. */
+export function csvOf(rows: readonly (readonly (string | number | boolean | undefined)[])[]): string {
+  const cell = (value = '') => `"${value.replace(/^[=+@\t\r-]/, "'$&").replaceAll('"', '""')}"`;
+  return rows.map((row) => `${row.map((one) => cell(one?.toString())).join(',')}\r\n`).join('');
+}
+
+type SaveProps = { file: string; text: string } & ({ path: string } | { read(): Promise<Blob> });
+
+/** A button that reads something, such as a path of the api, and gives it to the viewer as a file. */
+export function SaveButton({ file, text, ...from }: SaveProps) {
   const save = async () => {
-    const href = URL.createObjectURL(await download(path));
+    const href = URL.createObjectURL(await ('path' in from ? download(from.path) : from.read()));
     Object.assign(document.createElement('a'), { href, download: file }).click();
     URL.revokeObjectURL(href);
   };
@@ -189,26 +193,23 @@ export function SaveButton({ path, file, text }: { path: string; file: string; t
 
 const types: Partial<Record<NonNullable<FieldData['as']>, string>> = { credits: 'text', moment: 'datetime-local' };
 
-type FieldProps = FieldData & {
-  onText?(text: string): void;
-  /** What is wrong with what it was given. */
-  wrong?: string | undefined;
-};
+type FieldProps = FieldData & { onText?(text: string): void; wrong?: string | undefined };
 
-/** A field with its label and, below it, what it takes; with `onText` what is typed is told at once. */
+/** A field with its label and, below it, what it takes or what is wrong with it; with `onText` what is typed is told at once. */
 export function Field(props: FieldProps) {
   // What is the form's, and not the input's.
   const { clears: _, shownIf: __, told: ___, meanings, suggests, wrong, onText, ...own } = props;
   const { label, hint, as = 'text', value, ...input } = own;
-  const options = (props.options ?? []).map((one) => (typeof one === 'string' ? ([one, one] as const) : one));
+  const choices = props.options ?? [];
+  const listed = Array.isArray(choices) ? (choices as readonly Option[]) : Object.entries(choices as object);
+  const options = listed.map((one: Option) => (typeof one === 'string' ? ([one, one] as const) : one));
   const id = useId();
-  if (as === 'check') {
-    return (
-      <label>
-        <input type="checkbox" name={input.name} defaultChecked={value === true} /> {label}
-      </label>
-    );
-  }
+  const tick = (text: ComponentChildren, isTicked = false, one?: string) => (
+    <label>
+      <input type="checkbox" name={input.name} defaultChecked={isTicked} value={one} /> {text}
+    </label>
+  );
+  if (as === 'check') return tick(label, value === true);
   if (as === 'ticks') {
     return (
       <fieldset aria-invalid={wrong ? true : undefined}>
@@ -217,15 +218,7 @@ export function Field(props: FieldProps) {
         <div class="choices">
           {options.map(([one, text]) => (
             <div key={one}>
-              <label>
-                <input
-                  type="checkbox"
-                  name={input.name}
-                  value={one}
-                  defaultChecked={(value as string[] | undefined)?.includes(one)}
-                />{' '}
-                {text === one ? <code>{text}</code> : text}
-              </label>
+              {tick(text === one ? <code>{text}</code> : text, (value as string[] | undefined)?.includes(one), one)}
               {meanings?.[one] && <small>{meanings[one]}</small>}
             </div>
           ))}
@@ -266,16 +259,12 @@ export function Field(props: FieldProps) {
           {wrong ?? hint}
         </small>
       )}
-      {suggests && (
-        <datalist id={`${id}-suggests`}>
-          {suggests.map((one) => (
-            <option key={one} value={one} />
-          ))}
-        </datalist>
-      )}
+      {suggests && <datalist id={`${id}-suggests`}>{suggests.map(optionOf)}</datalist>}
     </div>
   );
 }
+
+const optionOf = (one: string) => <option key={one} value={one} />;
 
 // What a form goes back to when it is reset; Preact does not type it.
 const asDefault = (defaultSelected: boolean): object => ({ defaultSelected });

@@ -1,5 +1,5 @@
 import type { Output } from '../data/call.ts';
-import type { FieldData } from './form.tsx';
+import type { Fields } from './form.tsx';
 import type { Kind } from './own-list.tsx';
 
 export type Limit = NonNullable<Output<'get /api/v1/customer-billing/{bid}'>['billing']['limits']>[number];
@@ -50,5 +50,5 @@ function fieldsOf({ name, limit, unit = 'requests', per = 'day', timezone, usage
     { name: 'timezone', label: 'Time zone', value: timezone, hint: 'Of days, a week, month or year; empty: UTC.' },
     { name: 'usageName', label: 'Only the usage', value: usageName, hint: 'Empty: all of it.' },
     { name: 'shadow', label: 'Log only, refuse nothing', as: 'check', value: shadow },
-  ] as const satisfies readonly FieldData[];
+  ] as const satisfies Fields;
 }

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { signOut, type Problem } from '../data/call.ts';
+import { signOut } from '../data/call.ts';
 import { EndedContext, useAsked, useSession, type Answered } from '../data/hooks.ts';
 import { DialogContext } from './dialog.tsx';
 import { Form } from './form.tsx';
-import { Loaded, ProblemNote } from './text.tsx';
+import { Loaded, ProblemNote, type Failed } from './text.tsx';
 
 type PageProps = { title: string; action?: ComponentChildren; children: ComponentChildren };
 
@@ -13,19 +13,19 @@ function useTitle(title: string): void {
   useEffect(() => void (document.title = title), [title]);
 }
 
-/** A page below its heading, with the dialog that is open; the window's title is the heading too. */
+/** A page below its heading; the window's title is the heading too. A dialog that is open is gone with it. */
 export function Page({ title, action, children }: PageProps) {
-  const [dialog, setDialog] = useState<ComponentChildren>();
+  const show = useContext(DialogContext);
   useTitle(`${title} · keytally`);
+  useEffect(() => () => show(undefined), []);
   return (
-    <DialogContext.Provider value={setDialog}>
+    <>
       <header class="page">
         <h1>{title}</h1>
         {action && <div class="actions">{action}</div>}
       </header>
       {children}
-      {dialog}
-    </DialogContext.Provider>
+    </>
   );
 }
 
@@ -69,64 +69,50 @@ export function Tabs({ of }: { of: Readonly<Record<string, false | (() => Compon
   );
 }
 
-type OutsideProps = {
-  title: string;
-  problem?: Problem | undefined;
-  onRetry?: (() => void) | undefined;
-  children?: ComponentChildren;
-};
-
 /** What is shown without a session: why, or how to come by one. */
-export function Outside({ title, problem, onRetry, children }: OutsideProps) {
+export function Outside({ title, children, ...told }: Failed & { title: string; children?: ComponentChildren }) {
   useTitle(title);
   return (
     <main class="narrow">
       <h1>{title}</h1>
-      <ProblemNote problem={problem} onRetry={onRetry} />
+      <ProblemNote {...told} />
       {children}
     </main>
   );
 }
 
-type FrameProps = {
-  /** What stands at the top, and who is signed in. */
-  head: ComponentChildren;
-  who?: string;
-  /** Of the line above it. */
-  color?: string | undefined;
-  /** What the button that ends the session says. */
-  leave: string;
-  onLeave(): Promise<unknown>;
-  menu?: ComponentChildren;
-  children: ComponentChildren;
-};
+type Framed = { color?: string | undefined; menu?: ComponentChildren; children: ComponentChildren };
+/** What stands at the top, below a line of a colour, who is signed in, and what the button says that ends the session. */
+type FrameProps = Framed & { head: ComponentChildren; who?: string; leave: string; onLeave(): Promise<unknown> };
 
-/** What is around every page. A session that the server could not be told of has not ended, and the page says so. */
+/** What is around every page, and a dialog over it. A session that the server could not be told of has not ended, and the page says so. */
 export function Frame({ head, who = '', color, leave, onLeave, menu, children }: FrameProps) {
+  const [dialog, setDialog] = useState<ComponentChildren>();
   return (
-    <div class="frame">
-      <a class="skip" href="#main">
-        Skip to the page
-      </a>
-      <header class="top" style={color && { borderTop: `4px solid ${color}` }}>
-        {head}
-        <span class="who" title={who && `Signed in with the token ${who}`}>
-          {who}
-        </span>
-        <Form submit={leave} look="minor" onSubmit={onLeave} />
-      </header>
-      {menu}
-      <main id="main" tabIndex={-1}>
-        {children}
-      </main>
-    </div>
+    <DialogContext.Provider value={setDialog}>
+      <div class="frame">
+        <a class="skip" href="#main">
+          Skip to the page
+        </a>
+        <header class="top" style={color && { borderTop: `4px solid ${color}` }}>
+          {head}
+          <span class="who" title={who && `Signed in with the token ${who}`}>
+            {who}
+          </span>
+          <Form submit={leave} look="minor" onSubmit={onLeave} />
+        </header>
+        {menu}
+        <main id="main" tabIndex={-1}>
+          {children}
+        </main>
+        {dialog}
+      </div>
+    </DialogContext.Provider>
   );
 }
 
-type ConsoleFrameProps = { workspaceName?: string | undefined; menu?: ComponentChildren; children: ComponentChildren };
-
 /** The same around a page of the console, with who is signed in. */
-export function ConsoleFrame({ workspaceName, ...page }: ConsoleFrameProps) {
+export function ConsoleFrame({ workspaceName, ...page }: Framed & { workspaceName?: string | undefined }) {
   const { session } = useSession();
   const onEnded = useContext(EndedContext);
   const head = (

@@ -1,18 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Operation } from '../data/call.ts';
-import {
-  MOST_ITEMS,
-  useAsked,
-  useMay,
-  usePages,
-  type ItemOf,
-  type ListInput,
-  type Needs,
-  type Pages,
-  type Answered,
-} from '../data/hooks.ts';
-import { Section } from './page.tsx';
+import { MOST_ITEMS, useAsked, useMay, usePages } from '../data/hooks.ts';
+import type { Answered, ItemOf, ListInput, Needs, Pages } from '../data/hooks.ts';
+import { Page, Section } from './page.tsx';
 import { Amount, Empty, None, PageLink, ProblemNote, State, Time, type Standing } from './text.tsx';
 
 /** A value of an item: by the name of its field, or by what finds it. */
@@ -66,7 +57,13 @@ export function Table<Item>(props: TableProps<Item>) {
   // All rows are of one height; where the screen is narrow, of as many lines as there are columns.
   const rowPx = region.current?.querySelector<HTMLElement>('tbody tr:not(.space)')?.offsetHeight ?? 44;
   const inSight = Math.ceil((region.current?.clientHeight ?? 600) / rowPx);
-  const isLong = items.length > FEW;
+  const [isPrinted, setPrinted] = useState(false);
+  useEffect(() => {
+    const print = () => setPrinted(true);
+    addEventListener('beforeprint', print);
+    return () => removeEventListener('beforeprint', print);
+  }, []);
+  const isLong = items.length > FEW && !isPrinted;
   const first = isLong ? Math.max(0, Math.floor(top / rowPx) - ROWS_BEYOND) : 0;
   const last = isLong ? Math.min(items.length, first + inSight + 2 * ROWS_BEYOND) : items.length;
   // The first by an order is known once all are there.
@@ -166,11 +163,8 @@ type ListedProps<Value, Item> = Omit<TableProps<Item>, 'label' | 'items'> & {
 
 /** A part of a page: what an answer has, as a table. */
 export function Listed<Value, Item>({ title, action, of, items, ...table }: ListedProps<Value, Item>) {
-  return (
-    <Section title={title} action={action} of={of}>
-      {(value) => <Table {...table} label={title} items={items(value)} />}
-    </Section>
-  );
+  const shown = (value: Value) => <Table {...table} label={title} items={items(value)} />;
+  return <Section {...{ title, action, of }}>{shown}</Section>;
 }
 
 type PagedProps<Item> = Omit<TableProps<Item>, 'items' | 'isWhole' | 'more'> & { pages: Pages<Item> };
@@ -204,19 +198,19 @@ type ListProps<O extends Operation> = Omit<PagedProps<ItemOf<O>>, 'pages' | 'lab
   keep?(item: ItemOf<O>): boolean;
   action?: ComponentChildren;
   label?: string;
-  /** Of a list that is a part of a page. */
+  /** Of a list that is a part of a page; or a page itself. */
   title?: string;
+  page?: string;
 };
 
 /** What an operation lists, page by page. */
-export function List<const O extends Operation>({ of, input, keep, title = '', action, ...table }: ListProps<O>) {
-  const list = <PagedTable label={title} {...table} pages={usePages(of, input, keep)} />;
+export function List<const O extends Operation>({ of, input, keep, title, page, action, ...table }: ListProps<O>) {
+  const list = <PagedTable label={title ?? page ?? ''} {...table} pages={usePages(of, input, keep)} />;
+  if (page) return <Page {...{ title: page, action }}>{list}</Page>;
   return title ? <Section {...{ title, action }}>{list}</Section> : list;
 }
 
-function classOf<Item>(column: Column<Item>): string | undefined {
-  return 'amount' in column ? 'number' : undefined;
-}
+const classOf = (column: object) => ('amount' in column ? 'number' : undefined);
 
 function shownIn<Item>(column: Column<Item>, item: Item): ComponentChildren {
   if ('cell' in column) return column.cell(item);
@@ -226,10 +220,8 @@ function shownIn<Item>(column: Column<Item>, item: Item): ComponentChildren {
   if ('code' in column) return <code title={valueOf(item, column.code)}>{valueOf(item, column.code)}</code>;
   const text = valueOf(item, column.text);
   if (text === undefined) return column.none && <None>{column.none}</None>;
-  const to = column.link?.(item);
-  if (!to) return <span title={String(text)}>{text}</span>;
   return (
-    <PageLink to={to} title={String(text)}>
+    <PageLink to={column.link?.(item)} title={String(text)}>
       {text}
     </PageLink>
   );
@@ -240,6 +232,4 @@ function valueOf<Item, Value>(item: Item, of: Of<Item, Value>): Value | undefine
 }
 
 // What tells an item from others, wherever it stands.
-function idOf(item: unknown): string | undefined {
-  return (item as { id?: string }).id;
-}
+const idOf = (item: unknown) => (item as { id?: string }).id;

@@ -1,20 +1,30 @@
 import type { ComponentChildren } from 'preact';
+import { useContext } from 'preact/hooks';
 import type { Problem } from '../data/call.ts';
-import { useWorkspace, type Answered } from '../data/hooks.ts';
+import { pathIn, WorkspaceContext, type Answered } from '../data/hooks.ts';
 import { fromNow, localMoment } from '../data/time.ts';
 import { fieldOf } from './plain-words.ts';
 
 /** What stands for usage that was given no name. */
 export const UNNAMED = 'without a name';
 
-/** A link to a page of the workspace. */
-export function PageLink({ to, title, children }: { to: string; title?: string; children: ComponentChildren }) {
+type LinkProps = { to: string | false | undefined; title?: string | undefined; children: ComponentChildren };
+
+/** A link to a page, of the workspace where it does not begin with a slash. In the portal is none. */
+export function PageLink({ to, title, children }: LinkProps) {
+  const workspace = useContext(WorkspaceContext);
+  const href = to && (to.startsWith('/') ? to : workspace && pathIn(workspace, to));
+  if (!href) return <span title={title}>{children}</span>;
   return (
-    <a href={useWorkspace().pathOf(to)} title={title}>
+    <a href={href} title={title}>
       {children}
     </a>
   );
 }
+
+/** A name of the api as words: `USED_UP` as `Used up`. */
+export const wordOf = (name: string) =>
+  `${name.slice(0, 1).toUpperCase()}${name.slice(1).toLowerCase().replaceAll('_', ' ')}`;
 
 /** Decimal text as people read it: whole digits in groups, every decimal kept. */
 export function grouped(text: string): string {
@@ -39,15 +49,12 @@ export function Time({ at, isAgo }: { at: string | number | undefined; isAgo?: b
   );
 }
 
-type ProblemNoteProps = {
-  problem: Problem | undefined;
-  onRetry?: (() => void) | undefined;
-  /** The fields of a form, which are called by their labels. */
-  fields?: readonly { name: string; label: string; told?: readonly string[] }[];
-};
+/** What was not done, and what tries it again. */
+export type Failed = { problem?: Problem | undefined; onRetry?: (() => void) | undefined };
+type Labelled = { name: string; label: string; told?: readonly string[] };
 
 /** What was not done and why, in plain words; what the api said, and the request's id, for whoever looks it up. */
-export function ProblemNote({ problem, onRetry, fields = [] }: ProblemNoteProps) {
+export function ProblemNote({ problem, onRetry, fields = [] }: Failed & { fields?: readonly Labelled[] }) {
   if (!problem) return null;
   const { message, details, requestId } = problem;
   const request = requestId && (
@@ -55,16 +62,11 @@ export function ProblemNote({ problem, onRetry, fields = [] }: ProblemNoteProps)
       Request <code>{requestId}</code>
     </p>
   );
-  const wrong = new Set(details.map(({ path }) => fieldOf(fields, path)?.label));
+  const wrong = [...new Set(details.map(({ path }) => fieldOf(fields, path)?.label))];
+  const where = wrong.length > 0 && wrong.every(Boolean) && <strong>{wrong.join(', ')}</strong>;
   return (
     <div class="problem" role="alert">
-      {wrong.size > 0 && !wrong.has(undefined) ? (
-        <p>
-          Not done: look at <strong>{[...wrong].join(', ')}</strong>.
-        </p>
-      ) : (
-        <p>{message}</p>
-      )}
+      <p>{where ? ['Not done: look at ', where, '.'] : message}</p>
       {details.length > 0 ? (
         <details>
           <summary>Details</summary>
@@ -114,6 +116,15 @@ export function None({ children = 'none' }: { children?: string }) {
 /** What a list without items says: what to do about it. */
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
+}
+
+/** What stands in the place of things that nobody has made yet. */
+export function MakeOne({ what, page, why }: { what: string; page: string; why: string }) {
+  return (
+    <>
+      There is no {what}. <PageLink to={page}>Make one</PageLink> {why}.
+    </>
+  );
 }
 
 /** Names and values, one below the other; one without a value is left out. */

@@ -99,6 +99,10 @@ export async function requireInAllLooks(page: Page, name: string): Promise<void>
     await requireAccessible(page, what);
     await requireFits(page, what);
   }
+  // A wider window has the same elements and colours.
+  await page.setViewportSize({ width: 1920, height: 800 });
+  await requireFits(page, `${name}, 1920 px`);
+  await page.setViewportSize({ width: 1280, height: 800 });
 }
 
 // What fonts and dates may differ by; less than a line and a row.

@@ -1,13 +1,10 @@
-import type { FieldData } from '../../parts/form.tsx';
+import type { Fields } from '../../parts/form.tsx';
 import type { Kind } from '../../parts/own-list.tsx';
 import type { Billing } from './billing-state.ts';
 
 type Alert = NonNullable<Billing['alerts']>[number];
 
-const watched = [
-  ['percent', 'the percentage that is used'],
-  ['available', 'the credits that are left'],
-] as const;
+const watched = { percent: 'the percentage that is used', available: 'the credits that are left' };
 
 /** What a record is watched for. */
 export const alertKind: Kind<Alert, ReturnType<typeof fieldsOf>> = {
@@ -32,6 +29,7 @@ function textOf({ when: { usedPercent, available, limit }, topUp }: Alert) {
 
 function fieldsOf({ name, when: { usedPercent, available, limit } = {}, topUp }: Partial<Alert>) {
   const from = 'A percentage such as 80, or an amount of credits.';
+  const buys = 'What webhooks are told to buy, of credits left.';
   const told = ['amount', 'usedPercent', 'available'];
   const whole = 'The name of a limit on credits, for a percentage of it. Empty: of all credits.';
   return [
@@ -39,12 +37,6 @@ function fieldsOf({ name, when: { usedPercent, available, limit } = {}, topUp }:
     { name: 'kind', label: 'Watches', options: watched, value: available === undefined ? 'percent' : 'available' },
     { name: 'amount', label: 'From', as: 'credits', required: true, hint: from, value: available ?? usedPercent, told },
     { name: 'limit', label: 'Of the limit', hint: whole, value: limit },
-    {
-      name: 'topUp',
-      label: 'To buy',
-      as: 'credits',
-      hint: 'What webhooks are told to buy, of credits left.',
-      value: topUp,
-    },
-  ] as const satisfies readonly FieldData[];
+    { name: 'topUp', label: 'To buy', as: 'credits', hint: buys, value: topUp },
+  ] as const satisfies Fields;
 }

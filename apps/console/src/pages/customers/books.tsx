@@ -5,10 +5,9 @@ import { newestFirst } from '../../data/time.ts';
 import { Field, Form, SaveButton } from '../../parts/form.tsx';
 import { Section } from '../../parts/page.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, Facts, Loaded, State } from '../../parts/text.tsx';
+import { Amount, Facts, Loaded, State, wordOf } from '../../parts/text.tsx';
 
-type StatementOf = Output<'get /api/v1/customer-billing/{bid}/statement'>['statement'];
-type Movement = StatementOf['movements'][number];
+type Movement = Output<'get /api/v1/customer-billing/{bid}/statement'>['statement']['movements'][number];
 type Proof = Output<'get /api/v1/customer-billing/{bid}/reconciliation'>['reconciliation'];
 
 const proofs = {
@@ -17,15 +16,7 @@ const proofs = {
   MISSING: ['bad', 'The books lack some of what was used'],
   TOO_MUCH: ['bad', 'The books have more than was used'],
 } as const;
-const kinds = {
-  granted: 'Granted',
-  expired: 'Expired',
-  voided: 'Voided',
-  usage: 'Usage',
-  adjustment: 'Correction',
-  late: 'Late',
-  loss: 'Lost',
-} satisfies Record<Movement['kind'], string>;
+const kinds: Partial<Record<Movement['kind'], string>> = { adjustment: 'Correction', loss: 'Lost' };
 const movementColumns: readonly Column<Movement>[] = [
   { title: 'Day', width: '9rem', text: 'day' },
   { title: 'Movement', text: nameOf },
@@ -34,7 +25,7 @@ const movementColumns: readonly Column<Movement>[] = [
 ];
 
 function nameOf({ kind, name, month }: Movement): string {
-  return [kinds[kind], name, month && `of ${month}`].filter(Boolean).join(': ');
+  return [kinds[kind] ?? wordOf(kind), name, month && `of ${month}`].filter(Boolean).join(': ');
 }
 
 // A statement adds to what is used; what remains becomes less by it.
@@ -75,12 +66,10 @@ export function Statement({ bid }: { bid?: string }) {
   const question = bid
     ? (['get /api/v1/customer-billing/{bid}/statement', { bid, month }] as const)
     : (['get /api/v1/portal/statement', { month }] as const);
-  const file = {
-    path: `${addressOf(question[0], question[1])}&format=csv`,
-    file: `statement-${month}-${bid ?? 'portal'}.csv`,
-  };
+  const path = `${addressOf(question[0], question[1])}&format=csv`;
+  const file = `statement-${month}-${bid ?? 'portal'}.csv`;
   return (
-    <Section title="Statement" action={<SaveButton {...file} text="Download the statement" />}>
+    <Section title="Statement" action={<SaveButton path={path} file={file} text="Download the statement" />}>
       <Field label="Month" name="month" as="month" value={month} onText={(text) => text && ask({ month: text })} />
       <Loaded of={useAnswer(question[0], question[1])}>
         {({ statement }) => (

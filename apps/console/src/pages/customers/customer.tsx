@@ -1,16 +1,16 @@
 import { call, type Input } from '../../data/call.ts';
 import { readItems, useAnswer, useMay, useRead, useSession, useWorkspace } from '../../data/hooks.ts';
 import { lastDays } from '../../data/time.ts';
-import { Ask, Opens } from '../../parts/dialog.tsx';
-import { limitKind } from '../../parts/limits.tsx';
+import { Ask } from '../../parts/dialog.tsx';
 import { OwnList } from '../../parts/own-list.tsx';
 import { Page, Tabs } from '../../parts/page.tsx';
 import { List } from '../../parts/table.tsx';
-import { Amount, Facts, Loaded, Time } from '../../parts/text.tsx';
+import { Amount, Facts, grouped, Loaded, Time } from '../../parts/text.tsx';
 import { AuditList } from '../audit.tsx';
 import { Calls } from '../calls.tsx';
 import { keyColumns } from '../keys/api-key.ts';
 import { NewKey } from '../keys/new-key.tsx';
+import { useLimitKind } from '../limits-used.ts';
 import { LastUsage, sumOf } from '../usage.tsx';
 import { AddCredits } from './add-credits.tsx';
 import { alertKind } from './alerts.tsx';
@@ -18,14 +18,11 @@ import { ProofOfBooks, Statement } from './books.tsx';
 import { Credits } from './credits.tsx';
 import { microsIn, type Billing } from './billing-state.ts';
 import { Ledger, Schedules, type Grant } from './grants.tsx';
-import { ChangePlan, PlanOf, spendingFields } from './plans.tsx';
-import { NewLink } from './portal-link.tsx';
+import { ChangePlan, PlanOf, spendingOf } from './plans.tsx';
+import { PortalLink } from './portal-link.tsx';
 
 type Change = Omit<Input<'patch /api/v1/customer-billing/{bid}'>, 'bid'>;
 type OnChange = (what: Change) => Promise<unknown>;
-
-// What a link gives, which its maker must hold.
-const linkNeeds = ['link:write', 'key:read', 'billing:read', 'usage:read'] as const;
 
 const UNUSED = 'Nothing was used. Verify a key of this customer with a cost, and it shows here within seconds.';
 
@@ -62,7 +59,7 @@ function CustomerPage({ billing, grants }: { billing: Billing; grants: readonly 
             </>
           ),
           Usage: may('usage:read') && (() => <LastUsage of={{ workspaceId, billingId: bid }} empty={UNUSED} />),
-          Calls: may('usage:read') && (() => <Calls of={{ workspaceId, externalMeterId }} bid={bid} />),
+          Calls: may('usage:read') && (() => <Calls of={{ externalMeterId }} bid={bid} />),
           'Limits and alerts': () => <LimitsAndAlerts of={billing} onChange={change} />,
           Statement: () => (
             <>
@@ -90,14 +87,20 @@ function Keys({ of: { workspaceId, externalMeterId } }: { of: Billing }) {
   );
 }
 
-function LimitsAndAlerts({ of: { id: bid, limits, alerts }, onChange }: { of: Billing; onChange: OnChange }) {
+function LimitsAndAlerts({
+  of: { id: bid, externalMeterId, limits, alerts },
+  onChange,
+}: {
+  of: Billing;
+  onChange: OnChange;
+}) {
   const now = async () => (await call('get /api/v1/customer-billing/{bid}', { bid })).billing;
   return (
     <>
       <OwnList
         title="Limits"
         needs="billing:write"
-        of={limitKind}
+        of={useLimitKind(limits, { externalMeterId })}
         items={limits}
         read={async () => (await now()).limits}
         onChange={(limits) => onChange({ limits })}
@@ -144,32 +147,20 @@ function BillingFacts({ of: billing }: { of: Billing }) {
   const aDay = microsIn(usedIn((day) => day >= paceFrom && day < to)) / PACE_DAYS;
   const left = microsIn(billing.availableCredits);
   const days = left / aDay;
+  const runsOut = days < FAR_DAYS ? <Time at={Date.now() + days * DAY_MS} isAgo /> : 'over a year';
   const { allowOverages, spendCap } = billing;
   const cap = spendCap === undefined ? 0 : microsIn(spendCap);
+  const part = (100 * microsIn(billing.usedCredits)) / cap;
   return (
     <Facts
       of={[
         ['Plan', <PlanOf of={billing} />],
         ['Used today', rows && <Amount of={usedIn((day) => day === to)} />],
         ['Used this month', rows && <Amount of={usedIn((day) => day.startsWith(to.slice(0, 7)))} />],
-        [
-          'Runs out, at the pace of 7 days',
-          rows && left > 0 && (days < FAR_DAYS ? <Time at={Date.now() + days * DAY_MS} isAgo /> : 'over a year'),
-        ],
+        ['Runs out, at the pace of 7 days', rows && left > 0 && runsOut],
         ['Used, ever', <Amount of={billing.usedCredits} />],
-        [
-          'Spending below zero',
-          allowOverages ? (spendCap === undefined ? 'allowed' : 'allowed up to the cap') : 'not allowed',
-        ],
-        [
-          'Spend cap',
-          spendCap !== undefined && (
-            <>
-              <Amount of={spendCap} />{' '}
-              {cap > 0 && <span class="muted">{((100 * microsIn(billing.usedCredits)) / cap).toFixed(1)}% used</span>}
-            </>
-          ),
-        ],
+        ['Spending below zero', allowOverages ? `allowed${spendCap ? ' up to the cap' : ''}` : 'not allowed'],
+        ['Spend cap', spendCap && `${grouped(spendCap)}${cap > 0 ? `, ${part.toFixed(1)}% used` : ''}`],
         ['Created', <Time at={billing.createdAt} />],
         ['Id', <code>{billing.id}</code>],
       ]}
@@ -178,7 +169,7 @@ function BillingFacts({ of: billing }: { of: Billing }) {
 }
 
 function Actions({ of: billing, onChange }: { of: Billing; onChange: OnChange }) {
-  const [below, cap] = spendingFields;
+  const [below, cap] = spendingOf(billing);
   return (
     <>
       <AddCredits to={billing} />
@@ -187,15 +178,10 @@ function Actions({ of: billing, onChange }: { of: Billing; onChange: OnChange })
         title="Spending rules"
         submit="Save"
         needs="billing:write"
-        fields={[
-          { ...below, value: billing.allowOverages },
-          { ...cap, value: billing.spendCap, clears: true },
-        ]}
+        fields={[below, { ...cap, clears: true }]}
         onSubmit={onChange}
       />
-      <Opens text="Portal link" needs={linkNeeds.every(useMay()) && 'link:write'}>
-        <NewLink of={billing} />
-      </Opens>
+      <PortalLink of={billing} />
     </>
   );
 }

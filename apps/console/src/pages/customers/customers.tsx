@@ -7,25 +7,25 @@ import { Page } from '../../parts/page.tsx';
 import { List } from '../../parts/table.tsx';
 import { CreditsBar } from './credits.tsx';
 import { billingState } from './billing-state.ts';
-import { spendingFields, usePlans } from './plans.tsx';
+import { plansIn, spendingOf } from './plans.tsx';
 
 /** The customers of the workspace: what each has left. */
 export function Customers() {
   const { id, pathOf } = useWorkspace();
   const { route } = useLocation();
   const [{ search, availableBelow }] = useAsked();
-  const plans = usePlans();
   const hint = 'Your own name or id of the customer. Keys that have it draw on its credits.';
   const make = (
     <Ask
       does="New"
       one="customer"
       needs="billing:write"
-      fields={[
+      reads={() => plansIn(id)}
+      fields={(plans) => [
         { name: 'externalMeterId', label: 'Customer', required: true, hint },
-        { name: 'planId', label: 'Plan', options: plans.value ?? [] },
+        { name: 'planId', label: 'Plan', options: plans },
         { name: 'totalCredits', label: 'First credits', as: 'credits', placeholder: '0' },
-        ...spendingFields,
+        ...spendingOf({}),
       ]}
       onSubmit={async ({ planId, ...given }) => {
         // What it says itself goes before its plan.

@@ -4,19 +4,12 @@ import { newestFirst, viewerZone } from '../../data/time.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { Section } from '../../parts/page.tsx';
 import { List, Listed, Table, type Column } from '../../parts/table.tsx';
-import { grouped, State, type Standing } from '../../parts/text.tsx';
+import { grouped, State, wordOf, type Standing } from '../../parts/text.tsx';
 
 export type Grant = ItemOf<'get /api/v1/customer-billing/{bid}/grants'>;
 type Schedule = ItemOf<'get /api/v1/customer-billing/{bid}/grant-schedules'>;
 
 const needs = 'billing:write';
-const states = {
-  ACTIVE: ['good', 'Active'],
-  PENDING: ['idle', 'To come'],
-  USED_UP: ['idle', 'Used up'],
-  EXPIRED: ['idle', 'Expired'],
-  VOIDED: ['idle', 'Voided'],
-} as const;
 const thens = { charge: 'charged', release: 'released' };
 
 type Entry = {
@@ -27,7 +20,6 @@ type Entry = {
   left?: string;
   state?: Standing;
   endsAt?: number | undefined;
-  /** A grant, which can be voided while something is left of it. */
   grant?: Grant;
 };
 
@@ -35,7 +27,8 @@ function entryOf(grant: Grant): Entry {
   const { id, beginsAt, name, scheduleId, credits, remainingCredits: left, state, expiresAt: endsAt } = grant;
   const end = endsAt === undefined ? 'Credits that never end' : 'Credits';
   const what = name ?? (scheduleId ? 'Credits of a schedule' : end);
-  return { id, at: beginsAt, what, credits, left, state: states[state], endsAt, grant };
+  const standing = [state === 'ACTIVE' ? 'good' : 'idle', state === 'PENDING' ? 'To come' : wordOf(state)] as const;
+  return { id, at: beginsAt, what, credits, left, state: standing, endsAt, grant };
 }
 
 const columns: readonly Column<Entry>[] = [
@@ -58,24 +51,22 @@ export function Grants({ of: grants, empty }: { of: readonly Grant[]; empty: str
 
 /** Everything that gave credits or holds some: grants, refills and open holds, the newest first. */
 export function Ledger({ bid, grants }: { bid: string; grants: readonly Grant[] }) {
-  const read = useRead(
-    async () => {
-      const [refills, holds] = await Promise.all([
-        readItems('get /api/v1/customer-billing/{bid}/ledger', { bid, limit: 200 }),
-        readItems('get /api/v1/customer-billing/{bid}/holds', { bid, limit: 200 }),
-      ]);
-      const all = [
-        ...grants.map(entryOf),
-        ...refills.map(({ id, createdAt: at, amount: credits }): Entry => ({ id, at, what: 'Refill', credits })),
-        ...holds.map(({ id, createdAt: at, usageName, credits, expiresAt: endsAt, onExpiry }): Entry => {
-          const what = `Held${usageName ? ` for ${usageName}` : ''}, then ${thens[onExpiry]}`;
-          return { id, at, what, credits, state: ['idle', 'Held'], endsAt };
-        }),
-      ];
-      return newestFirst(all, ({ at }) => new Date(at).toISOString());
-    },
-    JSON.stringify([bid, grants.map(({ id, state }) => [id, state])]),
-  );
+  const readAll = async () => {
+    const [refills, holds] = await Promise.all([
+      readItems('get /api/v1/customer-billing/{bid}/ledger', { bid, limit: 200 }),
+      readItems('get /api/v1/customer-billing/{bid}/holds', { bid, limit: 200 }),
+    ]);
+    const all = [
+      ...grants.map(entryOf),
+      ...refills.map(({ id, createdAt: at, amount: credits }): Entry => ({ id, at, what: 'Refill', credits })),
+      ...holds.map(({ id, createdAt: at, usageName, credits, expiresAt: endsAt, onExpiry }): Entry => {
+        const what = `Held${usageName ? ` for ${usageName}` : ''}, then ${thens[onExpiry]}`;
+        return { id, at, what, credits, state: ['idle', 'Held'], endsAt };
+      }),
+    ];
+    return newestFirst(all, ({ at }) => new Date(at).toISOString());
+  };
+  const read = useRead(readAll, JSON.stringify([bid, grants.map(({ id, state }) => [id, state])]));
   const voids = ({ grant }: Entry) =>
     grant &&
     (grant.state === 'ACTIVE' || grant.state === 'PENDING') && (
@@ -123,7 +114,6 @@ export function Schedules({ bid }: { bid: string }) {
       }}
     />
   );
-  const periodOf = ({ every, timezone }: Schedule) => `${every}, ${timezone}`;
   const deletes = ({ id: sid, name = sid }: Schedule) => (
     <Ask
       does="Delete"
@@ -142,7 +132,7 @@ export function Schedules({ bid }: { bid: string }) {
       columns={[
         { title: 'Schedule', text: ({ name }) => name ?? 'credits' },
         { title: 'Credits', amount: 'credits' },
-        { title: 'Every', text: periodOf },
+        { title: 'Every', text: ({ every, timezone }) => `${every}, ${timezone}` },
         { title: 'Carries over', amount: ({ rollover }) => rollover?.maxCredits ?? '0' },
         { title: 'Delete', width: '6.5rem', needs, cell: deletes },
       ]}

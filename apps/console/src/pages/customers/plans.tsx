@@ -1,87 +1,66 @@
-import { call, type Output } from '../../data/call.ts';
-import { readItems, useAnswer, useRead, useWorkspace, type ItemOf } from '../../data/hooks.ts';
-import { Ask, AskDialog, Opens } from '../../parts/dialog.tsx';
-import type { FieldData, Given } from '../../parts/form.tsx';
-import { Page } from '../../parts/page.tsx';
+import { call } from '../../data/call.ts';
+import { readItems, useAnswer, useWorkspace, type ItemOf } from '../../data/hooks.ts';
+import { Ask } from '../../parts/dialog.tsx';
+import type { Fields, Given } from '../../parts/form.tsx';
+import { changesOf } from '../../parts/own-list.tsx';
 import { List } from '../../parts/table.tsx';
 import { Time } from '../../parts/text.tsx';
+import type { Billing } from './billing-state.ts';
 
-/** Whether a customer goes on without credits, and how far. */
-export const spendingFields = [
-  { name: 'allowOverages', label: 'Allow spending below zero', as: 'check' },
-  { name: 'spendCap', label: 'Spend cap', as: 'credits', hint: 'The most that may be used, ever. Empty: no cap.' },
-] as const satisfies readonly FieldData[];
+/** Fields for whether a customer goes on without credits, and how far. */
+export function spendingOf({ allowOverages, spendCap }: Partial<Pick<Billing, 'allowOverages' | 'spendCap'>>) {
+  const hint = 'The most that may be used, ever. Empty: no cap.';
+  return [
+    { name: 'allowOverages', label: 'Allow spending below zero', as: 'check', value: allowOverages },
+    { name: 'spendCap', label: 'Spend cap', as: 'credits', hint, value: spendCap },
+  ] as const satisfies Fields;
+}
 
 type Plan = ItemOf<'get /api/v1/workspace/{id}/plans'>;
-type Billing = Output<'get /api/v1/customer-billing/{bid}'>['billing'];
 
-const NONE = ['', 'none'] as const;
 const DAY_S = 86_400;
+const FOR_ALL = 'Also for all customers that have it, from their next period on';
 
 /** What customers are sold: their credits, bounds and defaults of keys under one name. */
 export function Plans() {
   const { id } = useWorkspace();
-  const actions = (plan: Plan) => (
-    <>
-      <Ask
-        does="Edit"
-        one="plan"
-        row={plan.name}
-        fields={[
-          ...fieldsOf(plan),
-          { name: 'all', label: 'Also for all customers that have it, from their next period on', as: 'check' },
-        ]}
-        onSubmit={({ all, ...given }) => {
-          const change = { ...settingsIn(given, plan), spendCap: given.spendCap, apply: all ? 'all' : 'new' } as const;
-          return call('patch /api/v1/workspace/{id}/plan/{pid}', { id, pid: plan.id, ...change });
-        }}
-        says="Limits, alerts, scopes and further allowances of a plan are set by the api, and stay."
-      />{' '}
-      <Ask
-        does="Delete"
-        one="plan"
-        row={plan.name}
-        onSubmit={() => call('delete /api/v1/workspace/{id}/plan/{pid}', { id, pid: plan.id })}
-      />
-    </>
-  );
-  const make = (
-    <Ask
-      does="New"
-      one="plan"
-      needs="billing:write"
-      fields={fieldsOf({})}
-      onSubmit={({ spendCap, ...given }) =>
-        call('post /api/v1/workspace/{id}/plan', { id, ...settingsIn(given), spendCap: spendCap ?? undefined })
-      }
-    />
-  );
+  const [make, column] = changesOf<Plan, ReturnType<typeof fieldsOf>>({
+    one: 'plan',
+    needs: 'billing:write',
+    nameOf: ({ name }) => name,
+    fieldsOf,
+    add: (given) =>
+      call('post /api/v1/workspace/{id}/plan', { id, ...settingsIn(given), spendCap: given.spendCap ?? undefined }),
+    change(plan, given) {
+      const { all, spendCap } = given;
+      const change = { ...settingsIn(given, plan), spendCap, apply: all ? 'all' : 'new' } as const;
+      return call('patch /api/v1/workspace/{id}/plan/{pid}', { id, pid: plan.id, ...change });
+    },
+    remove: ({ id: pid }) => call('delete /api/v1/workspace/{id}/plan/{pid}', { id, pid }),
+    keeps: 'Limits, alerts, scopes and further allowances of a plan are set by the api, and stay.',
+  });
   return (
-    <Page title="Plans" action={make}>
-      <List
-        label="Plans"
-        of="get /api/v1/workspace/{id}/plans"
-        input={{ id, limit: 200 }}
-        columns={[
-          { title: 'Plan', text: 'name' },
-          { title: 'Gives', width: '40%', text: givesOf },
-          { title: 'Version', text: ({ version, applying }) => `${version}${applying ? ', being applied' : ''}` },
-          { title: 'Changed', time: 'updatedAt' },
-          { title: 'Change', width: '11rem', needs: 'billing:write', cell: actions },
-        ]}
-        empty="No plan yet. Make one, such as free or pro, and choose it for a new customer."
-      />
-    </Page>
+    <List
+      page="Plans"
+      action={make}
+      of="get /api/v1/workspace/{id}/plans"
+      input={{ id, limit: 200 }}
+      columns={[
+        { title: 'Plan', text: 'name' },
+        { title: 'Gives', width: '40%', text: givesOf },
+        { title: 'Version', text: ({ version, applying }) => `${version}${applying ? ', being applied' : ''}` },
+        { title: 'Changed', time: 'updatedAt' },
+        column,
+      ]}
+      empty="No plan yet. Make one, such as free or pro, and choose it for a new customer."
+    />
   );
 }
 
-/** The plans to choose from, with none, once they are read. */
-export function usePlans() {
-  const { id } = useWorkspace();
-  return useRead(async () => {
-    const plans = await readItems('get /api/v1/workspace/{id}/plans', { id, limit: 200 });
-    return [NONE, ...plans.map(({ id: planId, name }) => [planId, name] as const)];
-  }, id);
+/** The plans of a workspace to choose from, and none. */
+export async function plansIn(id: string) {
+  const plans = await readItems('get /api/v1/workspace/{id}/plans', { id, limit: 200 });
+  return [['', 'none'] as const, ...plans.map(({ id: planId, name }) => [planId, name] as const)];
 }
 
 /** The plan of a customer, and which one it has next. */
@@ -103,42 +82,27 @@ export function PlanOf({ of: { planId, planVersion, nextPlanId, nextPlanAt } }: 
 }
 
 /** A button that gives a customer another plan. */
-export function ChangePlan({ of: billing }: { of: Billing }) {
+export function ChangePlan({ of: { id: bid, workspaceId, planId = '' } }: { of: Billing }) {
   return (
-    <Opens text="Change plan" needs="billing:write">
-      <ChangePlanDialog of={billing} />
-    </Opens>
-  );
-}
-
-function ChangePlanDialog({ of: { id: bid, planId = '' } }: { of: Billing }) {
-  const plans = usePlans();
-  return (
-    <AskDialog
+    <Ask
       title="Change plan"
       submit="Save"
-      after={plans}
+      needs="billing:write"
+      reads={() => plansIn(workspaceId)}
       says="Now: what is left of the plan before is gone, and the new one begins. What you granted by hand stays."
-      fields={[
-        { name: 'planId', label: 'Plan', options: plans.value ?? [NONE], value: planId },
-        {
-          name: 'when',
-          label: 'When',
-          options: [
-            ['now', 'now'],
-            ['atPeriodEnd', 'when its period ends'],
-          ],
-        },
+      fields={(plans) => [
+        { name: 'planId', label: 'Plan', options: plans, value: planId },
+        { name: 'when', label: 'When', options: { now: 'now', atPeriodEnd: 'when its period ends' } },
       ]}
-      onSubmit={({ planId: chosen, when }) =>
-        call('patch /api/v1/customer-billing/{bid}', { bid, planId: chosen || null, when })
+      onSubmit={(given) =>
+        call('patch /api/v1/customer-billing/{bid}', { bid, ...given, planId: given.planId || null })
       }
     />
   );
 }
 
-function fieldsOf({ name, grants, schedules, allowOverages, spendCap }: Partial<Plan>) {
-  const [below, cap] = spendingFields;
+function fieldsOf({ id, name, grants, schedules, ...spending }: Partial<Plan>) {
+  const [below, cap] = spendingOf(spending);
   const [trial] = grants ?? [];
   const [allowance] = schedules ?? [];
   const days = trial?.expiresIn === undefined ? undefined : trial.expiresIn / DAY_S;
@@ -148,15 +112,14 @@ function fieldsOf({ name, grants, schedules, allowOverages, spendCap }: Partial<
     { name: 'every', label: 'Every', options: ['month', 'year', 'week', 'day'], value: allowance?.every },
     { name: 'trial', label: 'Credits at the start, once', as: 'credits', value: trial?.credits },
     { name: 'days', label: 'They end after days', as: 'number', min: '1', value: days, hint: 'Empty: never.' },
-    { ...below, value: allowOverages },
-    { ...cap, value: spendCap, clears: true },
-  ] as const satisfies readonly FieldData[];
+    below,
+    { ...cap, clears: true },
+    ...(id === undefined ? [] : ([{ name: 'all', label: FOR_ALL, as: 'check' }] as const)),
+  ] as const satisfies Fields;
 }
 
-type Fields = Given<ReturnType<typeof fieldsOf>>;
-
 // What the form does not have stays as it is.
-function settingsIn(given: Omit<Fields, 'spendCap'>, { grants = [], schedules = [] }: Partial<Plan> = {}) {
+function settingsIn(given: Given<ReturnType<typeof fieldsOf>>, { grants = [], schedules = [] }: Partial<Plan> = {}) {
   const { name, allowOverages, credits, every, trial, days } = given;
   const [first, ...otherGrants] = grants;
   const [main, ...otherSchedules] = schedules;

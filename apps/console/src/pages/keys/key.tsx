@@ -1,12 +1,12 @@
 import { call, type Input } from '../../data/call.ts';
 import { useAnswer, useMay, useWorkspace } from '../../data/hooks.ts';
-import { Ask } from '../../parts/dialog.tsx';
+import { Ask, Switch } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
-import { limitKind } from '../../parts/limits.tsx';
 import { OwnList } from '../../parts/own-list.tsx';
 import { Page } from '../../parts/page.tsx';
-import { Facts, Loaded, None, PageLink, State, Time } from '../../parts/text.tsx';
+import { Amount, Facts, Loaded, None, PageLink, State, Time } from '../../parts/text.tsx';
 import { Calls } from '../calls.tsx';
+import { useLimitKind } from '../limits-used.ts';
 import { customerPage, stateOf, type ApiKey } from './api-key.ts';
 import { KeyScopes } from './scopes.tsx';
 
@@ -43,7 +43,7 @@ function KeyPage({ of: key }: { of: ApiKey }) {
       <KeyFacts of={key} />
       <OwnList
         title="Limits"
-        of={limitKind}
+        of={useLimitKind(key.limits, { apiKeyId: key.id })}
         items={key.limits}
         needs={needs}
         read={async () => (await call('get /api/v1/workspace/{id}/api-key/{akid}', of)).apiKey.limits}
@@ -58,6 +58,8 @@ function KeyPage({ of: key }: { of: ApiKey }) {
 function KeyFacts({ of: key }: { of: ApiKey }) {
   const { externalMeterId: meter, customerId, metadata = {} } = key;
   const page = customerPage(key);
+  const paid = useMay()('billing:read') && key.billingId ? { bid: key.billingId } : undefined;
+  const billing = useAnswer('get /api/v1/customer-billing/{bid}', paid).value?.billing;
   const told = Object.entries(metadata).map(([name, value]) => {
     const shown = typeof value === 'string' ? value : <code>{JSON.stringify(value)}</code>;
     return [`Metadata: ${name}`, shown] as const;
@@ -68,14 +70,8 @@ function KeyFacts({ of: key }: { of: ApiKey }) {
         ['State', <State of={stateOf(key)} />],
         ['Key', <code>{key.maskedKey}</code>],
         ['Id', <code>{key.id}</code>],
-        [
-          'Customer',
-          page ? (
-            <PageLink to={page}>{meter ?? customerId ?? ''}</PageLink>
-          ) : (
-            (meter ?? <None>none: its calls cost nothing</None>)
-          ),
-        ],
+        ['Customer', <PageLink to={page}>{meter ?? customerId ?? <None>none: its calls cost nothing</None>}</PageLink>],
+        ['Credits left', billing && <Amount of={billing.availableCredits} />],
         ['Customer id', customerId !== meter && customerId],
         ['Expires', <Time at={key.expiresAt} />],
         ['Last used', <Time at={key.lastUsedAt} isAgo />],
@@ -90,16 +86,15 @@ function KeyFacts({ of: key }: { of: ApiKey }) {
 
 function Actions({ of: key, onChange }: { of: ApiKey; onChange: OnChange }) {
   const of = { id: useWorkspace().id, akid: key.id };
+  const rotate = (graceSeconds: number) =>
+    call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', { ...of, graceSeconds });
   const addresses = 'Addresses and CIDR blocks it may come from, with commas between. Empty: as the workspace says.';
   const { rateLimitPerSecond: value } = key;
   const rate = { as: 'number', min: '1', value, hint: 'Empty: as the workspace says.' } as const;
   const end = { as: 'moment', hint: 'In your time zone. Empty: never.', value: key.expiresAt } as const;
   return (
     <>
-      <Rotate
-        look="main"
-        onRotate={(graceSeconds) => call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', { ...of, graceSeconds })}
-      />
+      <Rotate look="main" onRotate={rotate} />
       <Ask
         does="Edit"
         one="key"
@@ -111,11 +106,7 @@ function Actions({ of: key, onChange }: { of: ApiKey; onChange: OnChange }) {
         ]}
         onSubmit={({ allowedIPs, ...given }) => onChange({ ...given, allowedIPs: allowedIPs?.split(/[\s,]+/) ?? null })}
       />
-      <Form
-        submit={key.enabled ? 'Disable' : 'Enable'}
-        look="minor"
-        onSubmit={() => onChange({ enabled: !key.enabled })}
-      />
+      <Switch is={key.enabled} onChange={onChange} />
       <Ask
         does="Delete"
         one="key"

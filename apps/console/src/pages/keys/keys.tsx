@@ -1,8 +1,8 @@
 import { useEffect, useMemo } from 'preact/hooks';
-import { callAll } from '../../data/call.ts';
-import { useAsked, usePages, useWorkspace } from '../../data/hooks.ts';
+import { callAll, wrong } from '../../data/call.ts';
+import { MOST_ITEMS, readSome, useAsked, usePages, useWorkspace } from '../../data/hooks.ts';
 import { Ask } from '../../parts/dialog.tsx';
-import { Finder } from '../../parts/form.tsx';
+import { csvOf, Finder, SaveButton } from '../../parts/form.tsx';
 import { Page } from '../../parts/page.tsx';
 import { PagedTable } from '../../parts/table.tsx';
 import { keyColumns, stateOf, type Listed } from './api-key.ts';
@@ -10,12 +10,11 @@ import { useCallsOfKeys } from '../calls.tsx';
 import { NewKey } from './new-key.tsx';
 
 const UNUSED_MS = 90 * 86_400_000;
-const shows = [
-  ['', 'all keys'],
-  ['active', 'active ones'],
-  ['off', 'disabled and expired ones'],
-  ['unused', 'those unused for 90 days'],
-] as const;
+const some = { active: 'active ones', off: 'disabled and expired ones', unused: 'those unused for 90 days' };
+const shows = { '': 'all keys', ...some };
+
+const ids = ['id', 'name', 'maskedKey', 'externalMeterId', 'customerId'] as const;
+const csvFields = [...ids, 'enabled', 'expiresAt', 'createdAt', 'lastUsedAt'] as const;
 
 function isShown(key: Listed, show: string | undefined): boolean {
   const isActive = stateOf(key)[0] === 'good';
@@ -32,36 +31,41 @@ export function Keys() {
   const pages = usePages('get /api/v1/workspace/{id}/api-keys', input);
   const items = useMemo(() => pages.items.filter((one) => isShown(one, show)), [pages.items, show]);
   const calls = useCallsOfKeys();
+  const callsColumn = { title: 'Calls, 24 h', width: '8.5rem', amount: ({ id }: Listed) => calls?.get(id) ?? 0 };
+  const readCsv = async () => {
+    const all = await readSome('get /api/v1/workspace/{id}/api-keys', input);
+    if (!all.isWhole) throw wrong(`There are more than ${MOST_ITEMS} keys: look for a part of them.`);
+    const rows = all.items.filter((one) => isShown(one, show)).map((one) => csvFields.map((field) => one[field]));
+    return new Blob([csvOf([csvFields, ...rows])], { type: 'text/csv' });
+  };
   const isUnused = show === 'unused';
   // All of them are disabled at once: they are read to the end first.
   useEffect(() => {
     if (isUnused && !pages.isWhole) pages.more();
   }, [isUnused, pages.items]);
-  const disable = isUnused && pages.isWhole && items.length > 0 && (
-    <Ask
-      title={`Disable these ${items.length} keys`}
-      submit="Disable them"
-      look="outline danger"
-      needs="key:write"
-      onSubmit={() =>
-        callAll(
-          'patch /api/v1/workspace/{id}/api-key/{akid}',
-          items.map(({ id: akid }) => ({ id, akid, enabled: false })),
-        )
-      }
-      says="Nobody has used them for 90 days. Their calls are refused until you enable them again, each on its page."
-    />
+  const enable = (enabled: boolean) => {
+    const changes = items.map(({ id: akid }) => ({ id, akid, enabled }));
+    return callAll('patch /api/v1/workspace/{id}/api-key/{akid}', changes);
+  };
+  const actions = (
+    <>
+      {isUnused && pages.isWhole && items.length > 0 && (
+        <Ask
+          title={`Disable these ${items.length} keys`}
+          submit="Disable them"
+          look="outline danger"
+          needs="key:write"
+          onSubmit={() => enable(false)}
+          undoing={{ says: `${items.length} keys are disabled.`, undo: () => enable(true) }}
+          says="Nobody has used them for 90 days. Their calls are refused until you enable them again."
+        />
+      )}
+      <SaveButton read={readCsv} file="keys.csv" text="Download CSV" />
+      <NewKey />
+    </>
   );
   return (
-    <Page
-      title="Keys"
-      action={
-        <>
-          {disable}
-          <NewKey />
-        </>
-      }
-    >
+    <Page title="Keys" action={actions}>
       <Finder
         fields={[
           { name: 'search', label: 'Find keys', as: 'search', placeholder: 'name, customer or the key itself' },
@@ -70,15 +74,7 @@ export function Keys() {
       />
       <PagedTable
         label="Keys"
-        columns={[
-          ...keyColumns,
-          {
-            title: 'Calls, 24 h',
-            width: '8.5rem',
-            needs: calls ? undefined : false,
-            amount: (one) => calls?.get(one.id) ?? 0,
-          },
-        ]}
+        columns={calls ? [...keyColumns, callsColumn] : keyColumns}
         pages={{ ...pages, items }}
         empty={
           search || show

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
-import { call, Problem, type Output } from '../../data/call.ts';
-import { readItems, useAnswer, useMay, useProblem, useRead, useWorkspace } from '../../data/hooks.ts';
-import { AskDialog, Opens } from '../../parts/dialog.tsx';
-import { Field, type FieldData } from '../../parts/form.tsx';
+import { call, wrong } from '../../data/call.ts';
+import { readItems, useAnswer, useMay, useProblem, useWorkspace } from '../../data/hooks.ts';
+import { Ask } from '../../parts/dialog.tsx';
+import { Field, type Fields } from '../../parts/form.tsx';
 import { windows } from '../../parts/limits.tsx';
 import { ProblemNote, State } from '../../parts/text.tsx';
 import { resultOf } from '../calls.tsx';
@@ -13,36 +13,22 @@ const MOST_SCOPES = 12;
 const SUGGESTED = 200;
 const LOOK_MS = 2_000;
 
-type NewKeyProps = {
-  /** Whose key it is, where that is known. */
-  customer?: string;
-  look?: 'main' | 'outline';
-};
-
 /** A button that makes a key, with all that it needs: its customer and first credits, limits, scopes and end. */
-export function NewKey({ customer, look = 'main' }: NewKeyProps) {
-  return (
-    <Opens text="New key" look={look} needs="key:write">
-      <NewKeyDialog customer={customer} />
-    </Opens>
-  );
-}
-
-function NewKeyDialog({ customer }: { customer: string | undefined }) {
+export function NewKey({ customer, look = 'main' }: { customer?: string; look?: 'main' | 'outline' }) {
   const may = useMay();
   const { id: workspaceId, workspace } = useWorkspace();
   const problemOf = useProblem();
   const [mayBill, mayScope] = [may('billing:write') && may('billing:read'), may('workspace:read')];
-  const after = useRead(async () => {
+  const reads = async () => {
     const [billings, { scopes }] = await Promise.all([
       mayBill
         ? readItems('get /api/v1/workspace/{id}/customer-billings', { id: workspaceId, limit: SUGGESTED }, { pages: 1 })
         : [],
       mayScope ? call('get /api/v1/workspace/{id}/scopes', { id: workspaceId }) : { scopes: [] },
     ]);
-    return { suggests: billings.map(({ externalMeterId }) => externalMeterId), scopes };
-  }, workspaceId);
-  const { suggests = [], scopes = [] } = after.value ?? {};
+    const suggests = billings.map(({ externalMeterId }) => externalMeterId);
+    return { suggests, scopes: scopes.length <= MOST_SCOPES ? scopes : [] };
+  };
   const pay = async (externalMeterId: string, credits: string | undefined) => {
     const asked = { id: workspaceId, externalMeterId };
     const [known] = await readItems('get /api/v1/workspace/{id}/customer-billings', asked, { pages: 1 });
@@ -56,15 +42,16 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
     const keys = may('key:read') ? await readItems('get /api/v1/workspace/{id}/api-keys', asked, { pages: 1 }) : [];
     return keys[0] ? keys[0].customerId : externalMeterId;
   };
-  const fewScopes = scopes.length <= MOST_SCOPES ? scopes : [];
   const whose = 'Its calls draw on the credits of this customer. Empty: its calls cost nothing.';
   const credit = 'Added now, for a new customer or one that is there. Empty: none.';
   return (
-    <AskDialog
-      title="New key"
-      submit="Create key"
-      after={after}
-      fields={[
+    <Ask
+      does="New"
+      one="key"
+      look={look}
+      needs="key:write"
+      reads={reads}
+      fields={({ suggests, scopes }) => [
         { name: 'name', label: 'Name', required: true, maxLength: 128 },
         { name: 'customer', label: 'Customer', value: customer, suggests, hint: whose },
         ...(mayBill ? ([{ name: 'credits', label: 'Credits', as: 'credits', hint: credit }] as const) : []),
@@ -73,25 +60,18 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
         { name: 'rateLimitPerSecond', label: 'Requests per second', as: 'number', min: '1' },
         { name: 'expiresAt', label: 'Expires', as: 'moment', hint: 'In your time zone. Empty: as the workspace says.' },
         { name: 'prefix', label: 'Prefix', placeholder: workspace.defaultKeyPrefix ?? 'key' },
-        ...(scopeFields(fewScopes) as readonly FieldData[]),
+        ...(scopeFields(scopes) as Fields),
       ]}
       onSubmit={async (given) => {
-        const { customer: meter, credits, limit, per = 'day', ...one } = given as Fields;
+        const { name, customer: meter, credits, limit, per = 'day', ...own } = given as Wanted;
+        const { rateLimitPerSecond, expiresAt, prefix } = own;
         // Without one its calls cost nothing, which who gives it credits does not want.
         if (credits !== undefined && !meter)
-          throw new Problem('Whose credits are these?', {
-            status: 0,
-            code: 0,
-            details: [{ path: 'customer', message: 'must be given with credits' }],
-          });
+          throw wrong('Whose credits are these?', [{ path: 'customer', message: 'must be given with credits' }]);
+        const made = { workspaceId, name, rateLimitPerSecond, expiresAt, prefix, externalMeterId: meter };
         const { apiKey } = await call('post /api/v1/api-key', {
-          workspaceId,
-          name: one.name,
-          rateLimitPerSecond: one.rateLimitPerSecond,
-          expiresAt: one.expiresAt,
-          prefix: one.prefix,
+          ...made,
           customerId: meter && (await idOf(meter)),
-          externalMeterId: meter,
           scopes: scopesIn(given),
           ...(limit !== undefined && { limits: [{ name: `per ${per}`, unit: 'requests', limit, per }] }),
         });
@@ -105,9 +85,7 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
         text: apiKey.key,
         more: (
           <>
-            {unpaid && (
-              <p>The key works. Whether its credits were added is not sure: the page of its customer tells.</p>
-            )}
+            {unpaid && <p>The key works. Whether its credits were added is not sure: its customer's page tells.</p>}
             <ProblemNote problem={unpaid} />
             <FirstCall of={apiKey} />
           </>
@@ -117,9 +95,8 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
   );
 }
 
-type Fields = { name: string } & Partial<Record<'customer' | 'credits' | 'per' | 'prefix', string>> &
+type Wanted = { name: string } & Partial<Record<'customer' | 'credits' | 'per' | 'prefix', string>> &
   Partial<Record<'limit' | 'rateLimitPerSecond' | 'expiresAt', number>>;
-type Made = Output<'post /api/v1/api-key'>['apiKey'];
 
 const samples = {
   curl: (url: string, key: string) =>
@@ -135,34 +112,21 @@ type Language = keyof typeof samples;
 const languages = Object.keys(samples) as Language[];
 
 /** A line that verifies a new key in some languages, and whether its first call has come. */
-function FirstCall({ of: { id: apiKeyId, key } }: { of: Made }) {
+function FirstCall({ of: { id: apiKeyId, key } }: { of: { id: string; key: string } }) {
   const [language, setLanguage] = useState<Language>('curl');
-  const recent = useAnswer(
-    'get /api/v1/verifications/recent',
-    useMay()('usage:read') ? { apiKeyId } : undefined,
-    LOOK_MS,
-  );
+  const input = useMay()('usage:read') ? { apiKeyId } : undefined;
+  const recent = useAnswer('get /api/v1/verifications/recent', input, LOOK_MS);
+  const choose = (one: string) => setLanguage(one as Language);
   const [first] = recent.value?.data ?? [];
   return (
     <>
-      <Field
-        label="Verify it by"
-        name="language"
-        options={languages}
-        value={language}
-        onText={(one) => setLanguage(one as Language)}
-      />
+      <Field label="Verify it by" name="language" options={languages} value={language} onText={choose} />
       <pre tabIndex={0}>
         <code>{samples[language](location.origin, key)}</code>
       </pre>
       <p role="status">
-        {first ? (
-          <>
-            Its first call came: <State of={resultOf(first)} />
-          </>
-        ) : (
-          recent.value && 'Waiting for its first call…'
-        )}
+        {first ? 'Its first call came: ' : recent.value && 'Waiting for its first call…'}
+        {first && <State of={resultOf(first)} />}
       </p>
     </>
   );

@@ -1,10 +1,10 @@
-import { call, type Input } from '../../data/call.ts';
+import { call } from '../../data/call.ts';
 import { useAnswer, useMay, useWorkspace, type ItemOf, type Needs } from '../../data/hooks.ts';
-import { Ask } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
-import { Page, Section } from '../../parts/page.tsx';
+import { changesOf } from '../../parts/own-list.tsx';
+import { Section } from '../../parts/page.tsx';
 import { List } from '../../parts/table.tsx';
-import { Empty, Facts, PageLink } from '../../parts/text.tsx';
+import { Empty, Facts, MakeOne } from '../../parts/text.tsx';
 import type { ApiKey } from './api-key.ts';
 
 type Scope = ItemOf<'get /api/v1/workspace/{id}/scopes'>;
@@ -12,48 +12,30 @@ type Scope = ItemOf<'get /api/v1/workspace/{id}/scopes'>;
 /** What keys of the workspace can be granted. */
 export function Scopes() {
   const { id } = useWorkspace();
-  const make = (
-    <Ask
-      does="New"
-      one="scope"
-      needs="workspace:write"
-      fields={fieldsOf({})}
-      onSubmit={(given) => call('post /api/v1/workspace/{id}/scope', { id, ...given })}
-    />
-  );
-  const change = (scope: Scope) => (
-    <>
-      <Ask
-        does="Edit"
-        one="scope"
-        row={scope.representation}
-        fields={fieldsOf(scope)}
-        onSubmit={(given) => call('patch /api/v1/workspace/{id}/scope/{sid}', { id, sid: scope.id, ...given })}
-      />{' '}
-      <Ask
-        does="Delete"
-        one="scope"
-        row={scope.representation}
-        onSubmit={() => call('delete /api/v1/workspace/{id}/scope/{sid}', { id, sid: scope.id })}
-        says={`Every key loses ${scope.representation} at once.`}
-      />
-    </>
-  );
+  const [make, column] = changesOf<Scope, ReturnType<typeof fieldsOf>>({
+    one: 'scope',
+    needs: 'workspace:write',
+    nameOf: ({ representation }) => representation,
+    fieldsOf,
+    add: (given) => call('post /api/v1/workspace/{id}/scope', { id, ...given }),
+    change: ({ id: sid }, given) => call('patch /api/v1/workspace/{id}/scope/{sid}', { id, sid, ...given }),
+    remove: ({ id: sid }) => call('delete /api/v1/workspace/{id}/scope/{sid}', { id, sid }),
+    ends: ({ representation }) => `Every key loses ${representation} at once.`,
+  });
   return (
-    <Page title="Scopes" action={make}>
-      <List
-        label="Scopes"
-        of="get /api/v1/workspace/{id}/scopes"
-        input={{ id }}
-        columns={[
-          { title: 'Scope', code: 'representation' },
-          { title: 'Name', text: 'name' },
-          { title: 'Description', text: ({ description }) => description ?? '' },
-          { title: 'Change', width: '10.5rem', needs: 'workspace:write', cell: change },
-        ]}
-        empty="No scope yet. A scope stands for something in your API, such as invoices; keys are granted to create, read, update or delete it."
-      />
-    </Page>
+    <List
+      page="Scopes"
+      action={make}
+      of="get /api/v1/workspace/{id}/scopes"
+      input={{ id }}
+      columns={[
+        { title: 'Scope', code: 'representation' },
+        { title: 'Name', text: 'name' },
+        { title: 'Description', text: ({ description }) => description ?? '' },
+        column,
+      ]}
+      empty="No scope yet. A scope stands for something in your API, such as invoices; keys are granted to create, read, update or delete it."
+    />
   );
 }
 
@@ -66,8 +48,7 @@ function fieldsOf({ representation, name, description }: Partial<Scope>) {
   ] as const;
 }
 
-type ScopesChange = Pick<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'scopes'>;
-type Props = { of: ApiKey; needs: Needs; onChange(what: ScopesChange): Promise<unknown> };
+type Props = { of: ApiKey; needs: Needs; onChange(what: { scopes: ReturnType<typeof scopesIn> }): Promise<unknown> };
 
 const flags = [
   ['create', 'Create'],
@@ -119,9 +100,7 @@ export function KeyScopes({ of: key, needs, onChange }: Props) {
     <Section title="Scopes" of={read}>
       {({ scopes }) =>
         scopes.length === 0 ? (
-          <Empty>
-            The workspace has no scopes. <PageLink to="scopes">Make one</PageLink> to limit what a key may do.
-          </Empty>
+          <Empty children={<MakeOne what="scope" page="scopes" why="to limit what a key may do" />} />
         ) : (
           <Form
             submit="Save scopes"

@@ -1,8 +1,8 @@
 import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, callAll, type Input } from '../../data/call.ts';
-import { useAnswer, usePages, useWorkspace, type ItemOf } from '../../data/hooks.ts';
-import { Ask, AskDialog, Opens } from '../../parts/dialog.tsx';
+import { useAnswer, useMay, usePages, useWorkspace, type ItemOf } from '../../data/hooks.ts';
+import { Ask, AskDialog, Opens, Switch } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Page, Section } from '../../parts/page.tsx';
 import { PagedTable } from '../../parts/table.tsx';
@@ -14,16 +14,17 @@ type Change = Omit<Input<'patch /api/v1/webhook/{wid}'>, 'wid'>;
 const whys = {
   REQUESTED: '',
   FAILING: 'Given up, after five days of failures',
-  GONE: 'Given up, as its receiver answered 410, gone',
+  GONE: 'Given up: it answered 410, gone',
 };
 
 /** One webhook, what it was told, and what can be done with it. */
 export function Webhook({ id: wid }: { id: string }) {
   const read = useAnswer('get /api/v1/webhook/{wid}', { wid });
+  const mayChange = useMay()('webhook:write');
   return (
     <Loaded of={read}>
       {({ webhook, webhook: { enabled, failingSince, disabledAt, disabledReason } }) => (
-        <Page title={webhook.description ?? new URL(webhook.url).host} action={<Actions of={webhook} />}>
+        <Page title={webhook.description ?? new URL(webhook.url).host} action={mayChange && <Actions of={webhook} />}>
           <Facts
             of={[
               ['State', <State of={webhookState(webhook)} />],
@@ -47,20 +48,15 @@ export function Webhook({ id: wid }: { id: string }) {
 function Actions({ of: { id: wid, enabled, events, url } }: { of: One }) {
   const { route } = useLocation();
   const { pathOf } = useWorkspace();
-  const needs = 'webhook:write';
   const change = (what: Change) => call('patch /api/v1/webhook/{wid}', { wid, ...what });
+  const test = () => call('post /api/v1/webhook/{wid}/test', { wid });
   const replaces = 'Replace the secret of the last rotation, which nobody has';
   return (
     <>
-      <Form
-        submit="Send a test"
-        needs={enabled && needs}
-        onSubmit={() => call('post /api/v1/webhook/{wid}/test', { wid })}
-      />
+      {enabled && <Form submit="Send a test" onSubmit={test} />}
       <Ask
         does="Edit"
         one="webhook"
-        needs={needs}
         fields={[
           { name: 'url', label: 'URL', required: true, value: url },
           { ...eventField, value: events },
@@ -72,22 +68,15 @@ function Actions({ of: { id: wid, enabled, events, url } }: { of: One }) {
         one="secret"
         text="Rotate secret"
         submit="Rotate"
-        needs={needs}
         fields={[{ name: 'replaceLatest', label: replaces, as: 'check' }]}
         onSubmit={(given) => call('post /api/v1/webhook/{wid}/rotate', { wid, ...given })}
         shows={(answer) => ({ title: 'The new secret', label: 'Secret of the webhook', text: answer.webhook.secret })}
         says="For 24 hours the earlier secret signs too: give your receiver the new one until then."
       />
-      <Form
-        submit={enabled ? 'Disable' : 'Enable'}
-        look="minor"
-        needs={needs}
-        onSubmit={() => change({ enabled: !enabled })}
-      />
+      <Switch is={enabled} onChange={change} />
       <Ask
         does="Delete"
         one="webhook"
-        needs={needs}
         onSubmit={() => call('delete /api/v1/webhook/{wid}', { wid }).then(() => route(pathOf('webhooks')))}
         says={`${url} is told nothing more. To stop it for a while, disable it instead.`}
       />
@@ -96,6 +85,7 @@ function Actions({ of: { id: wid, enabled, events, url } }: { of: One }) {
 }
 
 type Delivery = ItemOf<'get /api/v1/webhook/{wid}/deliveries'>;
+type TryOf = Delivery['tries'][number];
 
 // As long as a try may take.
 const SOON_MS = 60_000;
@@ -123,11 +113,9 @@ function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried():
     return () => clearTimeout(timer);
   }, [items, enabled]);
   const failed = items.filter((one) => deliveryState(one)[0] === 'bad');
-  const again = () =>
-    callAll(
-      'post /api/v1/webhook/{wid}/delivery/{did}/redeliver',
-      failed.map(({ id: did }) => ({ wid, did })),
-    );
+  const mayResend = enabled && failed.length > 0;
+  const resent = failed.map(({ id: did }) => ({ wid, did }));
+  const again = () => callAll('post /api/v1/webhook/{wid}/delivery/{did}/redeliver', resent);
   const opened = (one: Delivery) => (
     <Opens text={one.type} look="link">
       <Opened wid={wid} of={one} />
@@ -138,12 +126,7 @@ function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried():
       title="Deliveries"
       action={
         <>
-          <Form
-            submit="Send all failed again"
-            look="minor"
-            needs={enabled && failed.length > 0 && 'webhook:write'}
-            onSubmit={again}
-          />
+          <Form submit="Send all failed again" look="minor" needs={mayResend && 'webhook:write'} onSubmit={again} />
           <Form submit="Refresh" look="minor" onSubmit={async () => reload()} />
         </>
       }
@@ -164,17 +147,10 @@ function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried():
   );
 }
 
-function answerOf(one: Delivery['tries'][number] | undefined): string | number | undefined {
-  return one?.error ?? one?.status;
-}
+const answerOf = (one: TryOf | undefined) => one?.error ?? one?.status;
 
-function Opened({
-  wid,
-  of: { id: did, type, data, eventId, createdAt, nextTryAt, tries },
-}: {
-  wid: string;
-  of: Delivery;
-}) {
+function Opened({ wid, of }: { wid: string; of: Delivery }) {
+  const { id: did, type, data, eventId, createdAt, nextTryAt, tries } = of;
   return (
     <AskDialog
       title={type}
@@ -197,7 +173,7 @@ function Opened({
   );
 }
 
-function Try({ of: one }: { of: Delivery['tries'][number] }) {
+function Try({ of: one }: { of: TryOf }) {
   return (
     <>
       <Time at={one.at} />: {answerOf(one)} after <Amount of={one.durationMs} /> ms

@@ -2,19 +2,13 @@ import { webhookEventTypes, webhookMeanings } from '../../../../../shared/contra
 import { call, type Output } from '../../data/call.ts';
 import { useSession, useWorkspace } from '../../data/hooks.ts';
 import { Ask } from '../../parts/dialog.tsx';
-import { Page } from '../../parts/page.tsx';
 import { List } from '../../parts/table.tsx';
 import type { Standing } from '../../parts/text.tsx';
 
 export type Webhook = Output<'get /api/v1/webhook/{wid}'>['webhook'];
 /** The types of events, to tick, and what each means. */
-export const eventField = {
-  name: 'events',
-  label: 'Events',
-  as: 'ticks',
-  options: webhookEventTypes,
-  meanings: webhookMeanings,
-} as const;
+const ticked = { options: webhookEventTypes, meanings: webhookMeanings };
+export const eventField = { name: 'events', label: 'Events', as: 'ticks', ...ticked } as const;
 
 /** Where events of the workspace are posted. */
 export function Webhooks() {
@@ -42,21 +36,20 @@ export function Webhooks() {
     />
   );
   return (
-    <Page title="Webhooks" action={make}>
-      <List
-        label="Webhooks"
-        of="get /api/v1/webhook"
-        input={{ limit: 100 }}
-        keep={(one) => isOf(one, id)}
-        columns={[
-          { title: 'URL', width: '40%', text: 'url', link: (one) => `webhooks/${one.id}` },
-          { title: 'For', text: 'description' },
-          { title: 'Events', text: ({ events }) => events.join(', ') },
-          { title: 'State', width: '8rem', state: webhookState },
-        ]}
-        empty="No webhook yet. A webhook posts what happens, such as a customer's credits that run low, to a URL of yours: make one."
-      />
-    </Page>
+    <List
+      page="Webhooks"
+      action={make}
+      of="get /api/v1/webhook"
+      input={{ limit: 100 }}
+      keep={(one) => isOf(one, id)}
+      columns={[
+        { title: 'URL', width: '40%', text: 'url', link: (one) => `webhooks/${one.id}` },
+        { title: 'For', text: 'description' },
+        { title: 'Events', text: ({ events }) => events.join(', ') },
+        { title: 'State', width: '8rem', state: webhookState },
+      ]}
+      empty="No webhook yet. A webhook posts what happens, such as a customer's credits that run low, to a URL of yours: make one."
+    />
   );
 }
 
