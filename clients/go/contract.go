@@ -570,9 +570,12 @@ type Workspace struct {
 
 // Branding is a Branding of the OpenAPI document.
 type Branding struct {
-	Name  string `json:"name,omitempty"`
+	// who the customer buys from
+	Name string `json:"name,omitempty"`
+	// colour of the line at the top of each page
 	Color string `json:"color,omitempty"`
-	Logo  string `json:"logo,omitempty"`
+	// a picture (PNG, SVG, WebP) as a data URL, shown 1.5 lines high
+	Logo string `json:"logo,omitempty"`
 }
 
 // CreateWorkspaceRequest is what CreateWorkspace takes.
@@ -590,22 +593,12 @@ type CreateWorkspaceRequest struct {
 	// lifetime of a new key in seconds
 	DefaultExpiration *Nullable[int64] `json:"defaultExpiration,omitempty"`
 	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
-	DefaultAlerts *Nullable[[]Alert]                 `json:"defaultAlerts,omitempty"`
-	Branding      *Nullable[CreateWorkspaceBranding] `json:"branding,omitempty"`
+	DefaultAlerts *Nullable[[]Alert] `json:"defaultAlerts,omitempty"`
+	Branding      *Branding          `json:"branding,omitempty"`
 	// whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients
 	KeepClientAddresses *bool `json:"keepClientAddresses,omitempty"`
 	// name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC
 	Timezone string `json:"timezone,omitempty"`
-}
-
-// CreateWorkspaceBranding is a part of requests or answers.
-type CreateWorkspaceBranding struct {
-	// who the customer buys from
-	Name string `json:"name,omitempty"`
-	// colour of the line at the top of each page
-	Color string `json:"color,omitempty"`
-	// a picture (PNG, SVG, WebP) as a data URL, shown 1.5 lines high
-	Logo string `json:"logo,omitempty"`
 }
 
 // ListWorkspacesResult is what ListWorkspaces answers.
@@ -651,23 +644,16 @@ type DifferentRecord struct {
 
 // UpdateWorkspaceRequest is what UpdateWorkspace takes.
 type UpdateWorkspaceRequest struct {
-	Name                      *string                            `json:"name,omitempty"`
-	DefaultKeyPrefix          *Nullable[string]                  `json:"defaultKeyPrefix,omitempty"`
-	DefaultAllowedIPs         *Nullable[[]string]                `json:"defaultAllowedIPs,omitempty"`
-	DefaultRateLimitPerSecond *Nullable[int64]                   `json:"defaultRateLimitPerSecond,omitempty"`
-	DefaultLimits             *Nullable[[]Limit]                 `json:"defaultLimits,omitempty"`
-	DefaultExpiration         *Nullable[int64]                   `json:"defaultExpiration,omitempty"`
-	DefaultAlerts             *Nullable[[]Alert]                 `json:"defaultAlerts,omitempty"`
-	Branding                  *Nullable[UpdateWorkspaceBranding] `json:"branding,omitempty"`
-	KeepClientAddresses       *bool                              `json:"keepClientAddresses,omitempty"`
-	Timezone                  *string                            `json:"timezone,omitempty"`
-}
-
-// UpdateWorkspaceBranding is a part of requests or answers.
-type UpdateWorkspaceBranding struct {
-	Name  *string `json:"name,omitempty"`
-	Color *string `json:"color,omitempty"`
-	Logo  *string `json:"logo,omitempty"`
+	Name                      *string             `json:"name,omitempty"`
+	DefaultKeyPrefix          *Nullable[string]   `json:"defaultKeyPrefix,omitempty"`
+	DefaultAllowedIPs         *Nullable[[]string] `json:"defaultAllowedIPs,omitempty"`
+	DefaultRateLimitPerSecond *Nullable[int64]    `json:"defaultRateLimitPerSecond,omitempty"`
+	DefaultLimits             *Nullable[[]Limit]  `json:"defaultLimits,omitempty"`
+	DefaultExpiration         *Nullable[int64]    `json:"defaultExpiration,omitempty"`
+	DefaultAlerts             *Nullable[[]Alert]  `json:"defaultAlerts,omitempty"`
+	Branding                  *Branding           `json:"branding,omitempty"`
+	KeepClientAddresses       *bool               `json:"keepClientAddresses,omitempty"`
+	Timezone                  *string             `json:"timezone,omitempty"`
 }
 
 // MonthClosingResult is what MonthClosing answers.

@@ -797,18 +797,17 @@ export type CreateWorkspaceRequest = {
   /** lifetime of a new key in seconds */ defaultExpiration?: number | null | undefined;
   /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
   defaultAlerts?: Array<Alert> | null | undefined;
-  branding?:
-    | {
-        /** who the customer buys from */ name?: string | undefined;
-        /** colour of the line at the top of each page */ color?: string | undefined;
-        /** a picture (PNG, SVG, WebP) as a data URL, shown 1.5 lines high */ logo?: string | undefined;
-      }
-    | null
-    | undefined;
+  branding?: Branding | undefined;
   /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
   keepClientAddresses?: boolean | undefined;
   /** name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC */
   timezone?: string | undefined;
+};
+
+export type Branding = {
+  /** who the customer buys from */ name?: string | undefined;
+  /** colour of the line at the top of each page */ color?: string | undefined;
+  /** a picture (PNG, SVG, WebP) as a data URL, shown 1.5 lines high */ logo?: string | undefined;
 };
 
 export type WorkspaceResult = { workspace: Workspace };
@@ -828,12 +827,6 @@ export type Workspace = {
   branding?: Branding;
   createdAt: string;
   updatedAt: string;
-};
-
-export type Branding = {
-  name?: string;
-  color?: string;
-  logo?: string;
 };
 
 export type ListWorkspacesResult = NextPage & { workspaces: Array<Workspace> };
@@ -867,14 +860,7 @@ export type UpdateWorkspaceRequest = {
   defaultLimits?: Array<Limit> | null | undefined;
   defaultExpiration?: number | null | undefined;
   defaultAlerts?: Array<Alert> | null | undefined;
-  branding?:
-    | {
-        name?: string | undefined;
-        color?: string | undefined;
-        logo?: string | undefined;
-      }
-    | null
-    | undefined;
+  branding?: Branding | undefined;
   keepClientAddresses?: boolean | undefined;
   timezone?: string | undefined;
 };

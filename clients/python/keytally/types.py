@@ -388,7 +388,7 @@ class ReportLeakedSecretsResult(TypedDict):
     notFound: list[str]
     """Secrets with a right checksum that are not of your team, or not within your reach, or of no server at all"""
 
-class CreateWorkspaceInputBranding(TypedDict):
+class Branding(TypedDict):
     name: NotRequired[str]
     """Who the customer buys from"""
     color: NotRequired[str]
@@ -411,16 +411,11 @@ class CreateWorkspaceInput(TypedDict):
     """Lifetime of a new key in seconds"""
     defaultAlerts: NotRequired[list[Alert] | None]
     """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
-    branding: NotRequired[CreateWorkspaceInputBranding | None]
+    branding: NotRequired[Branding]
     keepClientAddresses: NotRequired[bool]
     """Whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients"""
     timezone: NotRequired[str]
     """Name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC"""
-
-class Branding(TypedDict):
-    name: NotRequired[str]
-    color: NotRequired[str]
-    logo: NotRequired[str]
 
 class Workspace(TypedDict):
     id: str
@@ -445,11 +440,6 @@ class WorkspaceResult(TypedDict):
 class ListWorkspacesResult(NextPage):
     workspaces: list[Workspace]
 
-class UpdateWorkspaceInputBranding(TypedDict):
-    name: NotRequired[str]
-    color: NotRequired[str]
-    logo: NotRequired[str]
-
 class UpdateWorkspaceInput(WorkspacePath):
     name: NotRequired[str]
     defaultKeyPrefix: NotRequired[str | None]
@@ -458,7 +448,7 @@ class UpdateWorkspaceInput(WorkspacePath):
     defaultLimits: NotRequired[list[Limit] | None]
     defaultExpiration: NotRequired[int | None]
     defaultAlerts: NotRequired[list[Alert] | None]
-    branding: NotRequired[UpdateWorkspaceInputBranding | None]
+    branding: NotRequired[Branding]
     keepClientAddresses: NotRequired[bool]
     timezone: NotRequired[str]
 

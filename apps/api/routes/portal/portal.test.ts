@@ -61,8 +61,8 @@ test('the portal says whose it is, as its workspace has it', async () => {
     { name: 'A'.repeat(81) },
   ])
     await refused(40001, ask('patch', path, { branding: wrong }));
-  await change(path, { branding: null });
-  assert.is(await seen(), undefined);
+  await change(path, { branding: {} });
+  assert.equal(await seen(), {});
 });
 
 test('what is no link token in force opens nothing', async () => {

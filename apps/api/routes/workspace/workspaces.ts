@@ -25,7 +25,7 @@ const settings = {
   defaultLimits: Type.Optional(nullable(more.defaultLimits)),
   defaultExpiration: Type.Optional(nullable(more.defaultExpiration)),
   defaultAlerts: Type.Optional(nullable(more.defaultAlerts)),
-  branding: Type.Optional(nullable(object(more.branding.properties))),
+  branding: more.branding,
   keepClientAddresses: Type.Optional(keepClientAddresses),
   timezone: Type.Optional({
     ...timezone,

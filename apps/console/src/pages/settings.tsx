@@ -56,8 +56,7 @@ export function Settings() {
         ]}
         onSubmit={({ name, color }) => {
           const { logo } = branding ?? {};
-          const looks = { ...(name && { name }), ...(color && { color }), ...(logo && { logo }) };
-          return change({ branding: name || color || logo ? looks : null });
+          return change({ branding: { ...(name && { name }), ...(color && { color }), ...(logo && { logo }) } });
         }}
         says="A logo is set by the API, as branding.logo."
       />
