@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import type { Result } from './run.ts';
 import { makeWorker, type Worker } from './simulate.ts';
 
-const SEEDS = Array.from({ length: 100 }, (_, i) => i + 1);
+const SEEDS = Array.from({ length: 50 }, (_, i) => i + 1);
 const STEPS = Array.from({ length: 200 }, (_, step) => step);
 const results = new Map(SEEDS.map((seed) => [seed, Promise.withResolvers<Result>()]));
 let workers: [Worker, Worker];

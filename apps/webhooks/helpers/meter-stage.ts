@@ -115,7 +115,11 @@ export async function makeMeterStage() {
   async function withWaiting(kind: MeterKind, hours: number) {
     const workspace = await newWorkspace(1);
     const destination = await newDestination(workspace.id, kind);
-    for (let i = 0; i < hours; i++) await book(workspace.billingIds[0]!, START_MS + i * HOUR_MS, 1_000_000);
+    const billingId = workspace.billingIds[0]!;
+    const lines = Array.from({ length: hours }, (_, i) =>
+      testEvent({ timeMs: START_MS + i * HOUR_MS, billingId, costMicros: 1_000_000 }),
+    );
+    await bookEvents(stores, Date.now(), lines);
     await reach(TODAY_MS);
     await plan();
     return destination;
