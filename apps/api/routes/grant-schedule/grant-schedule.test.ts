@@ -125,8 +125,9 @@ test('nothing is granted, refilled or voided of a record while Redis has yet to 
 
 test('no period of a record is made while Redis has yet to hear of an earlier change of it, and those of others are', async () => {
   const [one, other] = [await recordWithSchedule(), await recordWithSchedule()];
-  for (const { id } of [one, other]) await passTime(world, redis, id, DAY);
+  // Before its period is due: the api makes what is.
   await hideFromRedis(one, 'last_adjustment', 1);
+  for (const { id } of [one, other]) await passTime(world, redis, id, DAY);
   await makePeriods();
   assert.equal([await periodsOf(one), await periodsOf(other)], [3, 4]);
   await hideFromRedis(one, 'last_adjustment', -1);
