@@ -14,7 +14,7 @@ export const limitKind: Kind<Limit, ReturnType<typeof fieldsOf>> = {
     { title: 'Name', text: 'name' },
     { title: 'At most', amount: 'limit' },
     { title: 'Of', text: ofWhat },
-    { title: 'Per', text: perOf },
+    { title: 'Per', width: '18rem', text: perOf },
     { title: 'Then', text: ({ shadow }) => (shadow ? 'logs only' : 'refuses') },
   ],
   fieldsOf,
