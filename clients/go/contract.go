@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// Decision is a Decision of the OpenAPI document.
 type Decision struct {
 	Status          Status `json:"status"`
 	APIKeyID        string `json:"apiKeyId,omitempty"`
@@ -27,7 +26,6 @@ type Decision struct {
 	LimitedBy *LimitedBy `json:"limitedBy,omitempty"`
 }
 
-// GrantedScope is a GrantedScope of the OpenAPI document.
 type GrantedScope struct {
 	Representation string `json:"representation"`
 	Create         bool   `json:"create"`
@@ -37,7 +35,6 @@ type GrantedScope struct {
 	ID             string `json:"id,omitempty"`
 }
 
-// BillingRecord is a BillingRecord of the OpenAPI document.
 type BillingRecord struct {
 	ID              string `json:"id"`
 	WorkspaceID     string `json:"workspaceId"`
@@ -69,7 +66,6 @@ type BillingRecord struct {
 	UpdatedAt  time.Time `json:"updatedAt"`
 }
 
-// Limit is a Limit of the OpenAPI document.
 type Limit struct {
 	// name, unique among the limits of its place
 	Name string `json:"name"`
@@ -87,7 +83,6 @@ type Limit struct {
 	Shadow bool `json:"shadow,omitempty"`
 }
 
-// Alert is an Alert of the OpenAPI document.
 type Alert struct {
 	// its name, unique among them
 	Name string    `json:"name"`
@@ -96,7 +91,6 @@ type Alert struct {
 	TopUp string `json:"topUp,omitempty"`
 }
 
-// AlertWhen is a part of requests or answers.
 type AlertWhen struct {
 	// percent of totalCredits less expiredCredits; with `limit`, of what that limit allows
 	UsedPercent int64 `json:"usedPercent,omitempty"`
@@ -106,7 +100,6 @@ type AlertWhen struct {
 	Limit string `json:"limit,omitempty"`
 }
 
-// Hold is a Hold of the OpenAPI document.
 type Hold struct {
 	// id of the hold, as the verification answered it
 	ID string `json:"id"`
@@ -116,7 +109,6 @@ type Hold struct {
 	ExpiresAt int64 `json:"expiresAt"`
 }
 
-// DecisionRateLimit is a part of requests or answers.
 type DecisionRateLimit struct {
 	// what is left of the tightest limit on requests
 	Remaining int64 `json:"remaining"`
@@ -128,7 +120,6 @@ type DecisionRateLimit struct {
 	WindowSeconds int64 `json:"windowSeconds"`
 }
 
-// LimitState is a LimitState of the OpenAPI document.
 type LimitState struct {
 	// whose limit it is; one of "key", "workspace", "billing"
 	On   string `json:"on"`
@@ -141,7 +132,6 @@ type LimitState struct {
 	WouldRefuse bool `json:"wouldRefuse,omitempty"`
 }
 
-// LimitedBy is a LimitedBy of the OpenAPI document.
 type LimitedBy struct {
 	// one of "key", "workspace", "billing"
 	On   string `json:"on"`
@@ -154,7 +144,6 @@ type LimitedBy struct {
 	RetryAt *int64 `json:"retryAt,omitempty"`
 }
 
-// Verification is a Verification of the OpenAPI document.
 type Verification struct {
 	// the key to verify
 	Key             string        `json:"key"`
@@ -166,7 +155,6 @@ type Verification struct {
 	IP string `json:"ip,omitempty"`
 }
 
-// WantedScope is a WantedScope of the OpenAPI document.
 type WantedScope struct {
 	Representation string `json:"representation"`
 	// may create; default false
@@ -180,7 +168,6 @@ type WantedScope struct {
 	ID  string `json:"id,omitempty"`
 }
 
-// VerificationBilling is a part of requests or answers.
 type VerificationBilling struct {
 	// what this call costs: decimal text, at most six decimals, at most 9000000000; default "0"
 	Usage string `json:"usage,omitempty"`
@@ -189,7 +176,6 @@ type VerificationBilling struct {
 	Hold      *HoldOptions `json:"hold,omitempty"`
 }
 
-// HoldOptions is a HoldOptions of the OpenAPI document.
 type HoldOptions struct {
 	// for how many seconds the credits are held
 	ExpiresIn int64 `json:"expiresIn"`
@@ -197,18 +183,15 @@ type HoldOptions struct {
 	OnExpiry string `json:"onExpiry,omitempty"`
 }
 
-// VerifyKeysResult is what VerifyKeys answers.
 type VerifyKeysResult struct {
 	// in the order of the verifications: what each alone would be answered, or its error
 	Results []VerifyKeysResultResult `json:"results"`
 }
 
-// FailedVerification is a FailedVerification of the OpenAPI document.
 type FailedVerification struct {
 	Error FailedVerificationError `json:"error"`
 }
 
-// FailedVerificationError is a part of requests or answers.
 type FailedVerificationError struct {
 	// HTTP status times 100 plus a running number
 	Code int64 `json:"code"`
@@ -217,7 +200,6 @@ type FailedVerificationError struct {
 	Details []FailedVerificationErrorDetail `json:"details,omitempty"`
 }
 
-// FailedVerificationErrorDetail is a part of requests or answers.
 type FailedVerificationErrorDetail struct {
 	// a JSON pointer into the body, or the name of a parameter
 	Path string `json:"path"`
@@ -236,7 +218,6 @@ type VerifyKeysRequest struct {
 	Verifications []BatchedVerification `json:"verifications"`
 }
 
-// BatchedVerification is a BatchedVerification of the OpenAPI document.
 type BatchedVerification struct {
 	// the key to verify
 	Key             string        `json:"key"`
@@ -250,12 +231,10 @@ type BatchedVerification struct {
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 }
 
-// CancellationResult is what Cancellation answers.
 type CancellationResult struct {
 	Cancellation Cancellation `json:"cancellation"`
 }
 
-// Cancellation is a Cancellation of the OpenAPI document.
 type Cancellation struct {
 	// what was given back: debited, or held: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
@@ -269,19 +248,16 @@ type CancelVerificationRequest struct {
 	IdempotencyKey string `json:"idempotencyKey"`
 }
 
-// APIKeyWithSecretResult is what APIKeyWithSecret answers.
 type APIKeyWithSecretResult struct {
 	APIKey APIKeyWithSecret `json:"apiKey"`
 }
 
-// APIKeyWithSecret is an ApiKeyWithSecret of the OpenAPI document.
 type APIKeyWithSecret struct {
 	APIKey
 	// the key itself; only this answer contains it
 	Key string `json:"key"`
 }
 
-// APIKey is an ApiKey of the OpenAPI document.
 type APIKey struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -340,13 +316,11 @@ type CreateKeyRequest struct {
 	PlanID string `json:"planId,omitempty"`
 }
 
-// ImportKeysResult is what ImportKeys answers.
 type ImportKeysResult struct {
 	// what became of each item, by its place
 	Results []ImportResult `json:"results"`
 }
 
-// ImportResult is what Import answers.
 type ImportResult struct {
 	// imported by this call; or the secret was a key of this workspace before, which stays as it is; or it was deleted, and this call brought it back; one of "imported", "existing", "restored"
 	Result string             `json:"result,omitempty"`
@@ -354,7 +328,6 @@ type ImportResult struct {
 	Error  *ImportResultError `json:"error,omitempty"`
 }
 
-// ImportResultError is a part of requests or answers.
 type ImportResultError struct {
 	// as in answers that refuse a whole request
 	Code    int64                     `json:"code"`
@@ -362,7 +335,6 @@ type ImportResultError struct {
 	Details []ImportResultErrorDetail `json:"details,omitempty"`
 }
 
-// ImportResultErrorDetail is a part of requests or answers.
 type ImportResultErrorDetail struct {
 	// a JSON pointer into the item
 	Path    string `json:"path"`
@@ -374,7 +346,6 @@ type ImportKeysRequest struct {
 	Keys []ImportKeysKey `json:"keys"`
 }
 
-// ImportKeysKey is a part of requests or answers.
 type ImportKeysKey struct {
 	// the secret itself, 8 to 512 printable characters without blanks; it is hashed and forgotten
 	Key  string             `json:"key,omitempty"`
@@ -410,7 +381,6 @@ type ImportKeysKey struct {
 	Restore bool `json:"restore,omitempty"`
 }
 
-// ImportKeysKeyHash is a part of requests or answers.
 type ImportKeysKeyHash struct {
 	// one of "sha256"
 	Algorithm string `json:"algorithm"`
@@ -420,7 +390,6 @@ type ImportKeysKeyHash struct {
 	Value string `json:"value"`
 }
 
-// ImportKeysKeyBilling is a part of requests or answers.
 type ImportKeysKeyBilling struct {
 	// whether a record that is made for it lets use go on beyond its credits; default false
 	AllowOverages bool `json:"allowOverages,omitempty"`
@@ -431,7 +400,6 @@ type ImportKeysKeyBilling struct {
 	Schedule  *ImportKeysKeyBillingSchedule `json:"schedule,omitempty"`
 }
 
-// ImportKeysKeyBillingSchedule is a part of requests or answers.
 type ImportKeysKeyBillingSchedule struct {
 	// credits granted for each period, above 0: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
@@ -443,7 +411,6 @@ type ImportKeysKeyBillingSchedule struct {
 	AnchorAt *int64 `json:"anchorAt,omitempty"`
 }
 
-// ListKeysResult is what ListKeys answers.
 type ListKeysResult struct {
 	NextPage
 	APIKeys []APIKey `json:"apiKeys"`
@@ -477,7 +444,6 @@ type ListKeysQuery struct {
 	Deleted *bool `json:"deleted,omitempty"`
 }
 
-// APIKeyResult is what APIKey answers.
 type APIKeyResult struct {
 	APIKey APIKey `json:"apiKey"`
 }
@@ -496,7 +462,6 @@ type UpdateKeyRequest struct {
 	ExternalMeterID *string `json:"externalMeterId,omitempty"`
 }
 
-// ReportLeakedSecretsResult is what ReportLeakedSecrets answers.
 type ReportLeakedSecretsResult struct {
 	Keys         []ReportLeakedSecretsResultKey         `json:"keys"`
 	AccessTokens []ReportLeakedSecretsResultAccessToken `json:"accessTokens"`
@@ -505,7 +470,6 @@ type ReportLeakedSecretsResult struct {
 	NotFound []string `json:"notFound"`
 }
 
-// ReportLeakedSecretsResultKey is a part of requests or answers.
 type ReportLeakedSecretsResultKey struct {
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
@@ -515,7 +479,6 @@ type ReportLeakedSecretsResultKey struct {
 	Result string `json:"result"`
 }
 
-// ReportLeakedSecretsResultAccessToken is a part of requests or answers.
 type ReportLeakedSecretsResultAccessToken struct {
 	ID string `json:"id"`
 	// the secret without its middle part
@@ -524,7 +487,6 @@ type ReportLeakedSecretsResultAccessToken struct {
 	Result string `json:"result"`
 }
 
-// ReportLeakedSecretsResultLinkToken is a part of requests or answers.
 type ReportLeakedSecretsResultLinkToken struct {
 	ID          string `json:"id"`
 	MaskedToken string `json:"maskedToken"`
@@ -544,12 +506,10 @@ type RotateKeyRequest struct {
 	GraceSeconds int64 `json:"graceSeconds,omitempty"`
 }
 
-// WorkspaceResult is what Workspace answers.
 type WorkspaceResult struct {
 	Workspace Workspace `json:"workspace"`
 }
 
-// Workspace is a Workspace of the OpenAPI document.
 type Workspace struct {
 	ID                        string   `json:"id"`
 	Name                      string   `json:"name"`
@@ -568,7 +528,6 @@ type Workspace struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// Branding is a Branding of the OpenAPI document.
 type Branding struct {
 	// who the customer buys from
 	Name string `json:"name,omitempty"`
@@ -601,7 +560,6 @@ type CreateWorkspaceRequest struct {
 	Timezone string `json:"timezone,omitempty"`
 }
 
-// ListWorkspacesResult is what ListWorkspaces answers.
 type ListWorkspacesResult struct {
 	NextPage
 	Workspaces []Workspace `json:"workspaces"`
@@ -610,12 +568,10 @@ type ListWorkspacesResult struct {
 // ListWorkspacesQuery is what ListWorkspaces takes besides; what is left out has its default.
 type ListWorkspacesQuery = Page
 
-// WorkspaceProofResult is what WorkspaceProof answers.
 type WorkspaceProofResult struct {
 	Proof WorkspaceProof `json:"proof"`
 }
 
-// WorkspaceProof is a WorkspaceProof of the OpenAPI document.
 type WorkspaceProof struct {
 	// when the last comparison of all records began; absent before the first one, RFC 3339 in UTC
 	ProvedAt *time.Time `json:"provedAt,omitempty"`
@@ -627,7 +583,6 @@ type WorkspaceProof struct {
 	Different []DifferentRecord `json:"different"`
 }
 
-// DifferentRecord is a DifferentRecord of the OpenAPI document.
 type DifferentRecord struct {
 	BillingID string `json:"billingId"`
 	// the record's external meter
@@ -656,12 +611,10 @@ type UpdateWorkspaceRequest struct {
 	Timezone                  *string             `json:"timezone,omitempty"`
 }
 
-// MonthClosingResult is what MonthClosing answers.
 type MonthClosingResult struct {
 	Closing MonthClosing `json:"closing"`
 }
 
-// MonthClosing is a MonthClosing of the OpenAPI document.
 type MonthClosing struct {
 	WorkspaceID string `json:"workspaceId"`
 	// the month, YYYY-MM
@@ -681,7 +634,6 @@ type MonthClosing struct {
 	ClosedAt *time.Time `json:"closedAt,omitempty"`
 }
 
-// MonthClosingWaitsFor is a part of requests or answers.
 type MonthClosingWaitsFor struct {
 	// records of which events are on their way
 	Pending int64 `json:"pending"`
@@ -699,12 +651,10 @@ type CloseMonthRequest struct {
 	AcceptDifferences bool `json:"acceptDifferences,omitempty"`
 }
 
-// ScopeResult is what Scope answers.
 type ScopeResult struct {
 	Scope Scope `json:"scope"`
 }
 
-// Scope is a Scope of the OpenAPI document.
 type Scope struct {
 	ID             string    `json:"id"`
 	Name           string    `json:"name"`
@@ -724,7 +674,6 @@ type CreateScopeRequest struct {
 	Description *Nullable[string] `json:"description,omitempty"`
 }
 
-// ListScopesResult is what ListScopes answers.
 type ListScopesResult struct {
 	Scopes []Scope `json:"scopes"`
 }
@@ -736,14 +685,12 @@ type UpdateScopeRequest struct {
 	Description    *Nullable[string] `json:"description,omitempty"`
 }
 
-// CreateBillingResult is what CreateBilling answers.
 type CreateBillingResult struct {
 	Billing BillingRecord `json:"billing"`
 	// alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any
 	Warnings []Warning `json:"warnings,omitempty"`
 }
 
-// Warning is a Warning of the OpenAPI document.
 type Warning struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`
@@ -770,7 +717,6 @@ type CreateBillingRequest struct {
 	PlanID string `json:"planId,omitempty"`
 }
 
-// ListBillingsResult is what ListBillings answers.
 type ListBillingsResult struct {
 	NextPage
 	Billings []BillingRecord `json:"billings"`
@@ -789,7 +735,6 @@ type ListBillingsQuery struct {
 	AvailableBelow string `json:"availableBelow,omitempty"`
 }
 
-// BillingRecordResult is what BillingRecord answers.
 type BillingRecordResult struct {
 	Billing BillingRecord `json:"billing"`
 }
@@ -809,12 +754,10 @@ type RefillBillingRequest struct {
 	Refill Amount `json:"refill"`
 }
 
-// AdjustmentResult is what Adjustment answers.
 type AdjustmentResult struct {
 	Adjustment Adjustment `json:"adjustment"`
 }
 
-// Adjustment is an Adjustment of the OpenAPI document.
 type Adjustment struct {
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
@@ -843,7 +786,6 @@ type AdjustBillingRequest struct {
 	UsageName string `json:"usageName,omitempty"`
 }
 
-// UpdateBillingResult is what UpdateBilling answers.
 type UpdateBillingResult struct {
 	Billing  BillingRecord `json:"billing"`
 	Warnings []Warning     `json:"warnings,omitempty"`
@@ -865,13 +807,11 @@ type UpdateBillingRequest struct {
 	PlanVersion *string `json:"planVersion,omitempty"`
 }
 
-// ListLedgerResult is what ListLedger answers.
 type ListLedgerResult struct {
 	NextPage
 	Ledger []LedgerRow `json:"ledger"`
 }
 
-// LedgerRow is a LedgerRow of the OpenAPI document.
 type LedgerRow struct {
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
@@ -888,13 +828,11 @@ type LedgerRow struct {
 // ListLedgerQuery is what ListLedger takes besides; what is left out has its default.
 type ListLedgerQuery = Page
 
-// CreateGrantResult is what CreateGrant answers.
 type CreateGrantResult struct {
 	Grant   Grant         `json:"grant"`
 	Billing BillingRecord `json:"billing"`
 }
 
-// Grant is a Grant of the OpenAPI document.
 type Grant struct {
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
@@ -940,7 +878,6 @@ type CreateGrantRequest struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// ListGrantsResult is what ListGrants answers.
 type ListGrantsResult struct {
 	NextPage
 	Grants []Grant `json:"grants"`
@@ -954,12 +891,10 @@ type ListGrantsQuery struct {
 	State string `json:"state,omitempty"`
 }
 
-// GrantResult is what Grant answers.
 type GrantResult struct {
 	Grant Grant `json:"grant"`
 }
 
-// VoidGrantResult is what VoidGrant answers.
 type VoidGrantResult struct {
 	Grant   Grant         `json:"grant"`
 	Billing BillingRecord `json:"billing"`
@@ -971,13 +906,11 @@ type VoidGrantRequest struct {
 	Reason string `json:"reason"`
 }
 
-// ListAlertsResult is what ListAlerts answers.
 type ListAlertsResult struct {
 	NextPage
 	Alerts []AlertTold `json:"alerts"`
 }
 
-// AlertTold is an AlertTold of the OpenAPI document.
 type AlertTold struct {
 	// its own id
 	ID   string        `json:"id"`
@@ -990,7 +923,6 @@ type AlertTold struct {
 	EventID     string `json:"eventId"`
 }
 
-// AlertToldWhen is a part of requests or answers.
 type AlertToldWhen struct {
 	UsedPercent int64  `json:"usedPercent,omitempty"`
 	Available   string `json:"available,omitempty"`
@@ -1000,12 +932,10 @@ type AlertToldWhen struct {
 // ListAlertsQuery is what ListAlerts takes besides; what is left out has its default.
 type ListAlertsQuery = Page
 
-// GrantScheduleResult is what GrantSchedule answers.
 type GrantScheduleResult struct {
 	GrantSchedule GrantSchedule `json:"grantSchedule"`
 }
 
-// GrantSchedule is a GrantSchedule of the OpenAPI document.
 type GrantSchedule struct {
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
@@ -1026,7 +956,6 @@ type GrantSchedule struct {
 	CreatedAt time.Time              `json:"createdAt"`
 }
 
-// GrantScheduleRollover is a part of requests or answers.
 type GrantScheduleRollover struct {
 	MaxCredits string `json:"maxCredits"`
 }
@@ -1050,13 +979,11 @@ type CreateGrantScheduleRequest struct {
 	Rollover *CreateGrantScheduleRollover `json:"rollover,omitempty"`
 }
 
-// CreateGrantScheduleRollover is a part of requests or answers.
 type CreateGrantScheduleRollover struct {
 	// most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000
 	MaxCredits string `json:"maxCredits"`
 }
 
-// ListGrantSchedulesResult is what ListGrantSchedules answers.
 type ListGrantSchedulesResult struct {
 	NextPage
 	GrantSchedules []GrantSchedule `json:"grantSchedules"`
@@ -1065,12 +992,10 @@ type ListGrantSchedulesResult struct {
 // ListGrantSchedulesQuery is what ListGrantSchedules takes besides; what is left out has its default.
 type ListGrantSchedulesQuery = Page
 
-// PlanResult is what Plan answers.
 type PlanResult struct {
 	Plan Plan `json:"plan"`
 }
 
-// Plan is a Plan of the OpenAPI document.
 type Plan struct {
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
@@ -1090,7 +1015,6 @@ type Plan struct {
 	UpdatedAt     time.Time      `json:"updatedAt"`
 }
 
-// PlanGrant is a PlanGrant of the OpenAPI document.
 type PlanGrant struct {
 	Credits string `json:"credits"`
 	Name    string `json:"name,omitempty"`
@@ -1100,7 +1024,6 @@ type PlanGrant struct {
 	Priority *int64 `json:"priority,omitempty"`
 }
 
-// PlanSchedule is a PlanSchedule of the OpenAPI document.
 type PlanSchedule struct {
 	Credits string `json:"credits"`
 	// one of "day", "week", "month", "year"
@@ -1114,7 +1037,6 @@ type PlanSchedule struct {
 	Rollover *GrantScheduleRollover `json:"rollover,omitempty"`
 }
 
-// PlanKeys is a part of requests or answers.
 type PlanKeys struct {
 	Scopes             []WantedScope `json:"scopes,omitempty"`
 	RateLimitPerSecond int64         `json:"rateLimitPerSecond,omitempty"`
@@ -1140,7 +1062,6 @@ type CreatePlanRequest struct {
 	Keys      *CreatePlanKeys `json:"keys,omitempty"`
 }
 
-// CreatePlanKeys is a part of requests or answers.
 type CreatePlanKeys struct {
 	// what the key may do; each representation at most once
 	Scopes []WantedScope `json:"scopes,omitempty"`
@@ -1150,7 +1071,6 @@ type CreatePlanKeys struct {
 	Limits *[]Limit `json:"limits,omitempty"`
 }
 
-// ListPlansResult is what ListPlans answers.
 type ListPlansResult struct {
 	NextPage
 	Plans []Plan `json:"plans"`
@@ -1179,19 +1099,16 @@ type UpdatePlanRequest struct {
 	Apply *string `json:"apply,omitempty"`
 }
 
-// UpdatePlanKeys is a part of requests or answers.
 type UpdatePlanKeys struct {
 	Scopes             *[]WantedScope `json:"scopes,omitempty"`
 	RateLimitPerSecond *int64         `json:"rateLimitPerSecond,omitempty"`
 	Limits             *[]Limit       `json:"limits,omitempty"`
 }
 
-// ReconciliationResult is what Reconciliation answers.
 type ReconciliationResult struct {
 	Reconciliation Reconciliation `json:"reconciliation"`
 }
 
-// Reconciliation is a Reconciliation of the OpenAPI document.
 type Reconciliation struct {
 	BillingID string `json:"billingId"`
 	// whether the books contain all usage, less, or more; or events are still on their way to them; one of "EXACT", "MISSING", "TOO_MUCH", "ON_ITS_WAY"
@@ -1217,7 +1134,6 @@ type Reconciliation struct {
 	Losses []EventGap `json:"losses"`
 }
 
-// GrantProof is a GrantProof of the OpenAPI document.
 type GrantProof struct {
 	// totalCredits as Redis counts them: decimal text, at most six decimals, at most 9000000000 either way
 	TotalCredits string `json:"totalCredits"`
@@ -1231,7 +1147,6 @@ type GrantProof struct {
 	Difference string `json:"difference"`
 }
 
-// EventGap is an EventGap of the OpenAPI document.
 type EventGap struct {
 	After  EventPosition  `json:"after"`
 	Before *EventPosition `json:"before,omitempty"`
@@ -1241,7 +1156,6 @@ type EventGap struct {
 	Credits string `json:"credits,omitempty"`
 }
 
-// EventPosition is an EventPosition of the OpenAPI document.
 type EventPosition struct {
 	// the epoch of the record's shard, which grows each time the shard opens
 	Epoch int64 `json:"epoch"`
@@ -1250,12 +1164,10 @@ type EventPosition struct {
 	EventID string `json:"eventId,omitempty"`
 }
 
-// StatementResult is what Statement answers.
 type StatementResult struct {
 	Statement Statement `json:"statement"`
 }
 
-// Statement is a Statement of the OpenAPI document.
 type Statement struct {
 	BillingID       string `json:"billingId"`
 	WorkspaceID     string `json:"workspaceId"`
@@ -1275,7 +1187,6 @@ type Statement struct {
 	Proof     StatementProof      `json:"proof"`
 }
 
-// StatementBalances is a StatementBalances of the OpenAPI document.
 type StatementBalances struct {
 	// credits that were granted, ever: decimal text, at most six decimals, at most 9000000000
 	Total string `json:"total"`
@@ -1287,7 +1198,6 @@ type StatementBalances struct {
 	Remaining string `json:"remaining"`
 }
 
-// StatementMovement is a StatementMovement of the OpenAPI document.
 type StatementMovement struct {
 	// the day, YYYY-MM-DD in UTC
 	Day string `json:"day"`
@@ -1312,7 +1222,6 @@ type StatementMovement struct {
 	Lost string `json:"lost,omitempty"`
 }
 
-// StatementProof is a StatementProof of the OpenAPI document.
 type StatementProof struct {
 	// the books have all that was debited; or events are on their way to them; or they differ; one of "EXACT", "PENDING", "DIFFERENT"
 	Status string `json:"status"`
@@ -1322,7 +1231,6 @@ type StatementProof struct {
 	Differences []StatementProofDifference `json:"differences,omitempty"`
 }
 
-// StatementProofDifference is a part of requests or answers.
 type StatementProofDifference struct {
 	What string `json:"what"`
 	// by how much: decimal text, exact; negative where it takes away
@@ -1340,13 +1248,11 @@ type GetStatementQuery struct {
 	Bom string `json:"bom,omitempty"`
 }
 
-// ListStatementsResult is what ListStatements answers.
 type ListStatementsResult struct {
 	NextPage
 	Statements []StatementLine `json:"statements"`
 }
 
-// StatementLine is a StatementLine of the OpenAPI document.
 type StatementLine struct {
 	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
@@ -1401,13 +1307,11 @@ type ListStatementsQuery struct {
 	Bom string `json:"bom,omitempty"`
 }
 
-// ListHoldsResult is what ListHolds answers.
 type ListHoldsResult struct {
 	NextPage
 	Holds []OpenHold `json:"holds"`
 }
 
-// OpenHold is an OpenHold of the OpenAPI document.
 type OpenHold struct {
 	Hold
 	APIKeyID  string `json:"apiKeyId"`
@@ -1421,13 +1325,11 @@ type OpenHold struct {
 // ListHoldsQuery is what ListHolds takes besides; what is left out has its default.
 type ListHoldsQuery = Page
 
-// CaptureHoldResult is what CaptureHold answers.
 type CaptureHoldResult struct {
 	Capture Capture       `json:"capture"`
 	Billing BillingRecord `json:"billing"`
 }
 
-// Capture is a Capture of the OpenAPI document.
 type Capture struct {
 	HoldID string `json:"holdId"`
 	// what was debited: decimal text, at most six decimals, at most 9000000000
@@ -1446,13 +1348,11 @@ type CaptureHoldRequest struct {
 	Usage string `json:"usage"`
 }
 
-// ReleaseHoldResult is what ReleaseHold answers.
 type ReleaseHoldResult struct {
 	Release Release       `json:"release"`
 	Billing BillingRecord `json:"billing"`
 }
 
-// Release is a Release of the OpenAPI document.
 type Release struct {
 	HoldID string `json:"holdId"`
 }
@@ -1463,7 +1363,6 @@ type ReleaseHoldRequest struct {
 	HoldID string `json:"holdId"`
 }
 
-// ExtendHoldResult is what ExtendHold answers.
 type ExtendHoldResult struct {
 	Hold    Hold          `json:"hold"`
 	Billing BillingRecord `json:"billing"`
@@ -1477,12 +1376,10 @@ type ExtendHoldRequest struct {
 	ExpiresIn int64 `json:"expiresIn"`
 }
 
-// GetUsageResult is what GetUsage answers.
 type GetUsageResult struct {
 	Data []UsageRow `json:"data"`
 }
 
-// UsageRow is an UsageRow of the OpenAPI document.
 type UsageRow struct {
 	// id of the billing record; absent for keys without one
 	BillingID       string `json:"billingId,omitempty"`
@@ -1529,7 +1426,6 @@ type GetUsageQuery struct {
 	Bom string `json:"bom,omitempty"`
 }
 
-// ListUsageResult is what ListUsage answers.
 type ListUsageResult struct {
 	Data []UsageOfPeriod `json:"data"`
 	// start of the first period that is not over: usage from there on may still change, also between pages
@@ -1538,7 +1434,6 @@ type ListUsageResult struct {
 	NextCursor string `json:"nextCursor,omitempty"`
 }
 
-// UsageOfPeriod is an UsageOfPeriod of the OpenAPI document.
 type UsageOfPeriod struct {
 	Start             string `json:"start"`
 	BillingID         string `json:"billingId,omitempty"`
@@ -1582,12 +1477,10 @@ type ListUsageQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// ListRecentVerificationsResult is what ListRecentVerifications answers.
 type ListRecentVerificationsResult struct {
 	Data []RecentVerification `json:"data"`
 }
 
-// RecentVerification is a RecentVerification of the OpenAPI document.
 type RecentVerification struct {
 	// names the decision
 	ID string `json:"id"`
@@ -1611,7 +1504,6 @@ type RecentVerification struct {
 	UsedCredits string `json:"usedCredits,omitempty"`
 }
 
-// RecentVerificationLimitedBy is a part of requests or answers.
 type RecentVerificationLimitedBy struct {
 	// one of "key", "workspace", "billing"
 	On    string `json:"on"`
@@ -1638,14 +1530,12 @@ type ListRecentVerificationsQuery struct {
 	To *int64 `json:"to,omitempty"`
 }
 
-// CountVerificationsResult is what CountVerifications answers.
 type CountVerificationsResult struct {
 	Data []VerificationCount `json:"data"`
 	// calls that passed limits which only watch (`shadow`), and that these would have refused; not in `data`
 	WouldRefuse []VerificationCount `json:"wouldRefuse"`
 }
 
-// VerificationCount is a VerificationCount of the OpenAPI document.
 type VerificationCount struct {
 	// when the period begins, RFC 3339 with the offset of the zone
 	Start string `json:"start"`
@@ -1686,7 +1576,6 @@ type CountVerificationsQuery struct {
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
 }
 
-// CreateJWTResult is what CreateJWT answers.
 type CreateJWTResult struct {
 	JWT string `json:"jwt"`
 }
@@ -1703,7 +1592,6 @@ type CreateJWTRequest struct {
 	WorkspaceIDs *[]string `json:"workspaceIds,omitempty"`
 }
 
-// VerifyJWTResult is what VerifyJWT answers.
 type VerifyJWTResult struct {
 	// one of "VALID", "EXPIRED", "INVALID"
 	Status string `json:"status"`
@@ -1724,7 +1612,6 @@ type VerifyJWTRequest struct {
 	JWT string `json:"jwt"`
 }
 
-// RevokeJWTResult is what RevokeJWT answers.
 type RevokeJWTResult struct {
 	JTI string `json:"jti"`
 	// until when the revocation is kept: by then the JWT has expired, in Unix milliseconds
@@ -1739,7 +1626,6 @@ type RevokeJWTRequest struct {
 	JWT string `json:"jwt,omitempty"`
 }
 
-// RotateSigningKeyResult is what RotateSigningKey answers.
 type RotateSigningKeyResult struct {
 	// id of the signing key
 	Kid string `json:"kid"`
@@ -1751,12 +1637,10 @@ type RotateSigningKeyRequest struct {
 	RetireNow bool `json:"retireNow,omitempty"`
 }
 
-// JWTSettingsResult is what JWTSettings answers.
 type JWTSettingsResult struct {
 	JWTSettings JWTSettings `json:"jwtSettings"`
 }
 
-// JWTSettings is a JwtSettings of the OpenAPI document.
 type JWTSettings struct {
 	// whether the key set of all teams contains the team's keys
 	SharedKeySet bool `json:"sharedKeySet"`
@@ -1775,12 +1659,10 @@ type UpdateJWTSettingsRequest struct {
 	Issuer *string `json:"issuer,omitempty"`
 }
 
-// KeySet is a KeySet of the OpenAPI document.
 type KeySet struct {
 	Keys []PublicJWK `json:"keys"`
 }
 
-// PublicJWK is a PublicJwk of the OpenAPI document.
 type PublicJWK struct {
 	Kty string `json:"kty"`
 	Crv string `json:"crv"`
@@ -1791,7 +1673,6 @@ type PublicJWK struct {
 	Use string `json:"use"`
 }
 
-// GetOpenIDConfigurationResult is what GetOpenIDConfiguration answers.
 type GetOpenIDConfigurationResult struct {
 	// the `iss` of the JWTs
 	Issuer string `json:"issuer"`
@@ -1808,12 +1689,10 @@ type GetSharedKeySetQuery struct {
 	Team string `json:"team,omitempty"`
 }
 
-// CreateLinkTokenResult is what CreateLinkToken answers.
 type CreateLinkTokenResult struct {
 	LinkToken CreateLinkTokenResultLinkToken `json:"linkToken"`
 }
 
-// CreateLinkTokenResultLinkToken is a part of requests or answers.
 type CreateLinkTokenResultLinkToken struct {
 	ID string `json:"id"`
 	// the link token; only this answer contains it
@@ -1842,7 +1721,6 @@ type CreateLinkTokenRequest struct {
 	ExpiresIn int64 `json:"expiresIn,omitempty"`
 }
 
-// LinkToken is a LinkToken of the OpenAPI document.
 type LinkToken struct {
 	// whether it is in force
 	Valid             bool     `json:"valid"`
@@ -1854,12 +1732,10 @@ type LinkToken struct {
 	Permissions       []string `json:"permissions,omitempty"`
 }
 
-// CreateAccessTokenResult is what CreateAccessToken answers.
 type CreateAccessTokenResult struct {
 	AccessToken CreateAccessTokenResultAccessToken `json:"accessToken"`
 }
 
-// CreateAccessTokenResultAccessToken is a part of requests or answers.
 type CreateAccessTokenResultAccessToken struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -1893,13 +1769,11 @@ type CreateAccessTokenRequest struct {
 	ExpiresAt *int64 `json:"expiresAt,omitempty"`
 }
 
-// ListAccessTokensResult is what ListAccessTokens answers.
 type ListAccessTokensResult struct {
 	NextPage
 	AccessTokens []AccessToken `json:"accessTokens"`
 }
 
-// AccessToken is an AccessToken of the OpenAPI document.
 type AccessToken struct {
 	ID           string    `json:"id"`
 	Name         string    `json:"name"`
@@ -1920,18 +1794,15 @@ type AccessToken struct {
 // ListAccessTokensQuery is what ListAccessTokens takes besides; what is left out has its default.
 type ListAccessTokensQuery = Page
 
-// AccessTokenResult is what AccessToken answers.
 type AccessTokenResult struct {
 	AccessToken AccessToken `json:"accessToken"`
 }
 
-// DeleteAccessTokenResult is what DeleteAccessToken answers.
 type DeleteAccessTokenResult struct {
 	AccessToken AccessToken                        `json:"accessToken"`
 	Descendants DeleteAccessTokenResultDescendants `json:"descendants"`
 }
 
-// DeleteAccessTokenResultDescendants is a part of requests or answers.
 type DeleteAccessTokenResultDescendants struct {
 	// how many of its descendants this call revoked
 	Revoked int64 `json:"revoked"`
@@ -1945,13 +1816,11 @@ type DeleteAccessTokenQuery struct {
 	Descendants *bool `json:"descendants,omitempty"`
 }
 
-// ListAuditLogResult is what ListAuditLog answers.
 type ListAuditLogResult struct {
 	NextPage
 	AuditLog []AuditEntry `json:"auditLog"`
 }
 
-// AuditEntry is an AuditEntry of the OpenAPI document.
 type AuditEntry struct {
 	ID string `json:"id"`
 	// method and path of the operation, or the command of the operator
@@ -2007,19 +1876,16 @@ type ListAuditLogQuery struct {
 	Order string `json:"order,omitempty"`
 }
 
-// NewWebhookResult is what NewWebhook answers.
 type NewWebhookResult struct {
 	Webhook NewWebhook `json:"webhook"`
 }
 
-// NewWebhook is a NewWebhook of the OpenAPI document.
 type NewWebhook struct {
 	Webhook
 	// the secret that signs: only this answer contains it
 	Secret string `json:"secret"`
 }
 
-// Webhook is a Webhook of the OpenAPI document.
 type Webhook struct {
 	ID          string   `json:"id"`
 	URL         string   `json:"url"`
@@ -2051,7 +1917,6 @@ type CreateWebhookRequest struct {
 	Description string `json:"description,omitempty"`
 }
 
-// ListWebhooksResult is what ListWebhooks answers.
 type ListWebhooksResult struct {
 	NextPage
 	Webhooks []Webhook `json:"webhooks"`
@@ -2060,18 +1925,15 @@ type ListWebhooksResult struct {
 // ListWebhooksQuery is what ListWebhooks takes besides; what is left out has its default.
 type ListWebhooksQuery = Page
 
-// WebhookResult is what Webhook answers.
 type WebhookResult struct {
 	Webhook Webhook `json:"webhook"`
 }
 
-// ListWebhookDeliveriesResult is what ListWebhookDeliveries answers.
 type ListWebhookDeliveriesResult struct {
 	NextPage
 	Deliveries []WebhookDelivery `json:"deliveries"`
 }
 
-// WebhookDelivery is a WebhookDelivery of the OpenAPI document.
 type WebhookDelivery struct {
 	// type of the event
 	Type string `json:"type"`
@@ -2090,7 +1952,6 @@ type WebhookDelivery struct {
 	Tries []WebhookTry `json:"tries"`
 }
 
-// WebhookTry is a WebhookTry of the OpenAPI document.
 type WebhookTry struct {
 	// when it began, RFC 3339 in UTC
 	At time.Time `json:"at"`
@@ -2121,24 +1982,20 @@ type RotateWebhookSecretRequest struct {
 	ReplaceLatest *bool `json:"replaceLatest,omitempty"`
 }
 
-// WebhookDeliveryResult is what WebhookDelivery answers.
 type WebhookDeliveryResult struct {
 	Delivery WebhookDelivery `json:"delivery"`
 }
 
-// NewMeterDestinationResult is what NewMeterDestination answers.
 type NewMeterDestinationResult struct {
 	Destination NewMeterDestination `json:"destination"`
 }
 
-// NewMeterDestination is a NewMeterDestination of the OpenAPI document.
 type NewMeterDestination struct {
 	MeterDestination
 	// of kind `http`, the secret that signs: only this answer contains it
 	Secret string `json:"secret,omitempty"`
 }
 
-// MeterDestination is a MeterDestination of the OpenAPI document.
 type MeterDestination struct {
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
@@ -2194,7 +2051,6 @@ type CreateMeterDestinationRequest struct {
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// ListMeterDestinationsResult is what ListMeterDestinations answers.
 type ListMeterDestinationsResult struct {
 	NextPage
 	Destinations []MeterDestination `json:"destinations"`
@@ -2207,7 +2063,6 @@ type ListMeterDestinationsQuery struct {
 	WorkspaceID string `json:"workspaceId,omitempty"`
 }
 
-// MeterDestinationResult is what MeterDestination answers.
 type MeterDestinationResult struct {
 	Destination MeterDestination `json:"destination"`
 }
@@ -2223,13 +2078,11 @@ type UpdateMeterDestinationRequest struct {
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// ListMeterEventsResult is what ListMeterEvents answers.
 type ListMeterEventsResult struct {
 	NextPage
 	Events []MeterEvent `json:"events"`
 }
 
-// MeterEvent is a MeterEvent of the OpenAPI document.
 type MeterEvent struct {
 	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
@@ -2265,7 +2118,6 @@ type ListMeterEventsQuery struct {
 	BillingID string `json:"billingId,omitempty"`
 }
 
-// RedeliverMeterEventsResult is what RedeliverMeterEvents answers.
 type RedeliverMeterEventsResult struct {
 	// how many wait now
 	Redelivered int64 `json:"redelivered"`
@@ -2279,14 +2131,12 @@ type RedeliverMeterEventsRequest struct {
 	EventIDs *[]string `json:"eventIds,omitempty"`
 }
 
-// PreviewMeterEventsResult is what PreviewMeterEvents answers.
 type PreviewMeterEventsResult struct {
 	Events []MeterPreviewEvent `json:"events"`
 	// whether these are all
 	IsWhole bool `json:"isWhole"`
 }
 
-// MeterPreviewEvent is a MeterPreviewEvent of the OpenAPI document.
 type MeterPreviewEvent struct {
 	BillingID  string    `json:"billingId"`
 	Hour       time.Time `json:"hour"`
@@ -2305,12 +2155,10 @@ type PreviewMeterEventsQuery struct {
 	Day string `json:"day"`
 }
 
-// MeterProofResult is what MeterProof answers.
 type MeterProofResult struct {
 	Proof MeterProof `json:"proof"`
 }
 
-// MeterProof is a MeterProof of the OpenAPI document.
 type MeterProof struct {
 	Month string `json:"month"`
 	// whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned, or what is carried on does not add up; one of "EXACT", "PENDING", "DIFFERENT"
@@ -2341,12 +2189,10 @@ type GetMeterProofQuery struct {
 	Month string `json:"month"`
 }
 
-// PaymentSourceResult is what PaymentSource answers.
 type PaymentSourceResult struct {
 	Source PaymentSource `json:"source"`
 }
 
-// PaymentSource is a PaymentSource of the OpenAPI document.
 type PaymentSource struct {
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
@@ -2365,7 +2211,6 @@ type PaymentSource struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// PaymentRule is a PaymentRule of the OpenAPI document.
 type PaymentRule struct {
 	// what tells the payment; `payment_intent.succeeded` alone in all sources of a workspace, or the others: a payment intent does not say whether it pays an invoice; one of "checkout.session.completed", "invoice.paid", "payment_intent.succeeded"
 	Event string `json:"event"`
@@ -2402,7 +2247,6 @@ type CreatePaymentSourceRequest struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-// ListPaymentSourcesResult is what ListPaymentSources answers.
 type ListPaymentSourcesResult struct {
 	NextPage
 	Sources []PaymentSource `json:"sources"`
@@ -2426,13 +2270,11 @@ type UpdatePaymentSourceRequest struct {
 	EndPrevious *bool `json:"endPrevious,omitempty"`
 }
 
-// ListPaymentsResult is what ListPayments answers.
 type ListPaymentsResult struct {
 	NextPage
 	Payments []Payment `json:"payments"`
 }
 
-// Payment is a Payment of the OpenAPI document.
 type Payment struct {
 	ID string `json:"id"`
 	// id of what was paid: a payment intent, an invoice or a session
@@ -2473,17 +2315,14 @@ type ListPaymentsQuery struct {
 	State string `json:"state,omitempty"`
 }
 
-// PaymentResult is what Payment answers.
 type PaymentResult struct {
 	Payment Payment `json:"payment"`
 }
 
-// QuotaResult is what Quota answers.
 type QuotaResult struct {
 	Quota Quota `json:"quota"`
 }
 
-// Quota is a Quota of the OpenAPI document.
 type Quota struct {
 	// workspaces that are not deleted
 	Workspaces QuotaWorkspaces `json:"workspaces"`
@@ -2507,7 +2346,6 @@ type Quota struct {
 	APIPerSecond QuotaVerifyPerSecond `json:"apiPerSecond"`
 }
 
-// QuotaWorkspaces is a part of requests or answers.
 type QuotaWorkspaces struct {
 	// how many the team may have
 	Limit int64 `json:"limit"`
@@ -2515,18 +2353,15 @@ type QuotaWorkspaces struct {
 	Used int64 `json:"used"`
 }
 
-// QuotaKeys is a part of requests or answers.
 type QuotaKeys struct {
 	Limit int64 `json:"limit"`
 	Used  int64 `json:"used"`
 }
 
-// QuotaVerifyPerSecond is a part of requests or answers.
 type QuotaVerifyPerSecond struct {
 	Limit int64 `json:"limit"`
 }
 
-// CreditsAlertData is a CreditsAlertData of the OpenAPI document.
 type CreditsAlertData struct {
 	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
@@ -2536,7 +2371,6 @@ type CreditsAlertData struct {
 	EventID     string `json:"eventId"`
 }
 
-// TopUpDueData is a TopUpDueData of the OpenAPI document.
 type TopUpDueData struct {
 	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
@@ -2549,7 +2383,6 @@ type TopUpDueData struct {
 	EventID string `json:"eventId"`
 }
 
-// CreditsData is a CreditsData of the OpenAPI document.
 type CreditsData struct {
 	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
@@ -2558,7 +2391,6 @@ type CreditsData struct {
 	TotalCredits string `json:"totalCredits"`
 }
 
-// GrantData is a GrantData of the OpenAPI document.
 type GrantData struct {
 	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
@@ -2572,14 +2404,12 @@ type GrantData struct {
 	ExpiresAt *int64 `json:"expiresAt,omitempty"`
 }
 
-// GrantExpiringData is a GrantExpiringData of the OpenAPI document.
 type GrantExpiringData struct {
 	GrantData
 	// days until its end
 	DaysLeft int64 `json:"daysLeft"`
 }
 
-// LimitReachedData is a LimitReachedData of the OpenAPI document.
 type LimitReachedData struct {
 	Limit LimitReachedDataLimit `json:"limit"`
 	// when the window began, in Unix milliseconds
@@ -2591,7 +2421,6 @@ type LimitReachedData struct {
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
 }
 
-// LimitReachedDataLimit is a part of requests or answers.
 type LimitReachedDataLimit struct {
 	// one of "key", "workspace", "billing"
 	On   string `json:"on"`
@@ -2600,7 +2429,6 @@ type LimitReachedDataLimit struct {
 	Per string `json:"per"`
 }
 
-// KeyData is a KeyData of the OpenAPI document.
 type KeyData struct {
 	APIKeyID string `json:"apiKeyId"`
 	Name     string `json:"name"`
@@ -2611,13 +2439,11 @@ type KeyData struct {
 	ExpiresAt       *int64 `json:"expiresAt,omitempty"`
 }
 
-// KeyExpiringData is a KeyExpiringData of the OpenAPI document.
 type KeyExpiringData struct {
 	KeyData
 	DaysLeft int64 `json:"daysLeft"`
 }
 
-// HoldExpiredData is a HoldExpiredData of the OpenAPI document.
 type HoldExpiredData struct {
 	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
@@ -2630,7 +2456,6 @@ type HoldExpiredData struct {
 	Outcome string `json:"outcome"`
 }
 
-// BooksDifferentData is a BooksDifferentData of the OpenAPI document.
 type BooksDifferentData struct {
 	BillingID       string `json:"billingId"`
 	ExternalMeterID string `json:"externalMeterId"`
@@ -2644,7 +2469,6 @@ type BooksDifferentData struct {
 	GrantsDifference string `json:"grantsDifference,omitempty"`
 }
 
-// MonthClosedData is a MonthClosedData of the OpenAPI document.
 type MonthClosedData struct {
 	// the month of the whole workspace
 	Month string `json:"month"`
@@ -2654,7 +2478,6 @@ type MonthClosedData struct {
 	Records int64 `json:"records"`
 }
 
-// MeterFailedData is a MeterFailedData of the OpenAPI document.
 type MeterFailedData struct {
 	DestinationID string `json:"destinationId"`
 	Name          string `json:"name"`

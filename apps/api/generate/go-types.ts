@@ -59,13 +59,15 @@ export function makeGoTypes(schemas: Record<string, Schema>, bases: Bases) {
     const own = /^Update.*Request$/.test(title) ? 'change' : title.endsWith('Request') ? 'request' : kind;
     if (declared.has(name)) return name;
     const base = own === 'answer' ? bases.get(title) : undefined;
-    declare(name, `${name} is ${aboutOf(title)}.`, schemas[title]!, own, base);
+    // Of others their name says as much.
+    const about = title.endsWith('Request') ? `${name} is what ${name.replace(/Request$/, '')} takes.` : '';
+    declare(name, about, schemas[title]!, own, base);
     return name;
   }
 
   function object(schema: Schema, name: string, kind: Kind): string {
     return unnamed.getOrInsertComputed(`${kind} ${meaningOf(schema)}`, () => {
-      declare(name, `${name} is a part of requests or answers.`, schema, kind);
+      declare(name, '', schema, kind);
       return name;
     });
   }
@@ -90,7 +92,10 @@ export function makeGoTypes(schemas: Record<string, Schema>, bases: Bases) {
     const fields = Object.entries(properties)
       .filter(([property]) => !(property in (base?.schema.properties ?? {})))
       .map(([property, one]) => fieldOf(one, name, { property, kind, isRequired: required.includes(property) }));
-    declared.set(name, `// ${about}\ntype ${name} struct {\n${[...embedded, ...linesOf(fields)].join('\n')}\n}`);
+    declared.set(
+      name,
+      `${about && `// ${about}\n`}type ${name} struct {\n${[...embedded, ...linesOf(fields)].join('\n')}\n}`,
+    );
   }
 
   /** A query: which page of a list is said once for all lists. */
@@ -166,12 +171,6 @@ function linesOf(fields: Field[]): string[] {
   }
   end();
   return lines;
-}
-
-function aboutOf(title: string): string {
-  if (title.endsWith('Request')) return `what ${goName(title.replace(/Request$/, ''))} takes`;
-  if (title.endsWith('Result')) return `what ${goName(title.replace(/Result$/, ''))} answers`;
-  return `${/^[AEIOU]/.test(title) ? 'an' : 'a'} ${title} of the OpenAPI document`;
 }
 
 function widest(texts: string[]): number {
