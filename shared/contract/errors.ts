@@ -104,7 +104,7 @@ const catalogue = {
   issuer_url_unknown:
     '40923 JWTs cannot name a URL as issuer: the operator has not set PUBLIC_API_URL. Choose TEAM_ID, or ask the operator.',
   grant_class_limit_reached:
-    '40940 A billing record has at most 16 kinds of grants (priority and end) that have not ended; use a priority and an end that it has already, or wait until one ends.',
+    '40940 A billing record has at most 16 kinds of grants (priority and end) that have not ended, 70 with those that were paid for; use a priority and an end that it has already, or wait until one ends.',
   grant_pending_limit_reached:
     '40941 A billing record has at most 64 grants that have yet to begin; wait until one begins, or void one.',
   grant_ended_limit_reached:

@@ -1,3 +1,4 @@
+import { decode, encode } from '@msgpack/msgpack';
 import { billingKey, type BillingRef } from '../../shared/books/billing-refs.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
@@ -61,6 +62,16 @@ export async function passTime({ sql }: World, redis: ShardedRedis, id: string, 
   const keys = [billingKey(record), ...holds, keyspace.due(shard)];
   await redis.node(shard).client.eval(MOVE, keys.length, ...keys, ms);
   await bringUpToDate(redis, shard, billingKey(record));
+}
+
+/** As if what a record's account has of its first ended grant had happened so many times more. */
+export async function repeatEnded({ sql }: World, redis: ShardedRedis, id: string, times: number): Promise<void> {
+  const record = await recordOf(sql, id);
+  const { client } = redis.node(record.shard);
+  const state = decode((await client.hgetBuffer(billingKey(record), 't'))!) as number[][][];
+  const [[number = 0, ...rest] = []] = state[4]!;
+  state[4] = [...state[4]!, ...Array.from({ length: times }, (_, i) => [number + 1_000 + i, ...rest])];
+  await client.hset(billingKey(record), 't', Buffer.from(encode(state)));
 }
 
 /** A billing record as the functions of the api name it. */

@@ -8,6 +8,8 @@ import { newId } from '../../../../shared/values/ids.ts';
 // under the lock of the record's row.
 
 const MOST_CLASSES = 16;
+/** Paid ones among them: settings for Redis have so many, and the periods of ten schedules. */
+export const MOST_ENDS = 70;
 const MOST_PENDING = 64;
 
 /** A grant to be made. */
@@ -201,13 +203,19 @@ async function requireCreditsFit(sql: Query, { id }: LockedRecord, amountMicros:
 }
 
 async function requireFewClasses(sql: Query, { id }: LockedRecord, nowMs: number): Promise<void> {
-  const [row] = await sql<[{ classes: number }]>`
-    select (select count(distinct (c.priority, c.ends_at))::int from grant_classes c
-            where c.billing_id = b.id and coalesce(c.rolls_until, c.ends_at, ${NEVER}) > ${nowMs}
-              and (c.begun_micros > 0 or ${isAwaited(sql, sql`c.ref`)}))
-           + (b.total_micros > 0 or ${isAwaited(sql, sql`${PLAIN_CLASS}`)})::int as classes
-    from billing_records b where b.id = ${id}`;
-  if (row.classes > MOST_CLASSES) throw new ApiError('grant_class_limit_reached');
+  // What somebody paid keeps nobody from granting.
+  const isUnpaid = sql`exists (
+    select from grants g where g.billing_id = b.id and g.class = c.ref and g.metadata ->> 'paymentId' is null)`;
+  const [row] = await sql<[{ classes: number; ends: number }]>`
+    select of_record.unpaid + (b.total_micros > 0 or ${isAwaited(sql, sql`${PLAIN_CLASS}`)})::int as classes, of_record.ends
+    from billing_records b, lateral (
+      select count(distinct (c.priority, c.ends_at))::int as ends,
+             count(distinct (c.priority, c.ends_at)) filter (where ${isUnpaid})::int as unpaid
+      from grant_classes c
+      where c.billing_id = b.id and coalesce(c.rolls_until, c.ends_at, ${NEVER}) > ${nowMs}
+        and (c.begun_micros > 0 or ${isAwaited(sql, sql`c.ref`)})) of_record
+    where b.id = ${id}`;
+  if (row.classes > MOST_CLASSES || row.ends > MOST_ENDS) throw new ApiError('grant_class_limit_reached');
 }
 
 /** Whether a class of the record `b` has grants to come. */

@@ -9,7 +9,7 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import { accountOf } from '../../sync/accounts.ts';
 import { billings, refuseDeletedWorkspace, type BillingRow } from '../billings/billings.ts';
-import { addGrant, countBegun } from '../grants/classes.ts';
+import { addGrant, countBegun, MOST_ENDS } from '../grants/classes.ts';
 import { endOf, grantSettings, hasManyEnded, requireGrant } from '../grants/grants.ts';
 import { readHeard } from '../grants/heard.ts';
 import { refuseButTooLarge } from '../grants/schedules.ts';
@@ -317,8 +317,6 @@ async function hasManyEnds(sql: Query, billingId: string, { priority, expiresAt,
       and (priority, ends_at) is distinct from (${priority}::int, ${expiresAt}::bigint)`;
   return others >= MOST_ENDS;
 }
-
-const MOST_ENDS = 70;
 
 /** Voids what is left of a payment's grant, as far as the share of its refunds is not yet. */
 async function voidRefunded({ sql, redis, changed, maker }: Settling, row: PaymentRow): Promise<Change> {

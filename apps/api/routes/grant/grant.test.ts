@@ -1,10 +1,8 @@
-import { decode, encode } from '@msgpack/msgpack';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { readBalances } from '../../../../shared/books/balances.ts';
 import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
-import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
+import { passTime, recordOf, repeatEnded } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { readBooked } from '../../../../shared/books/sums/booked.ts';
 import { amountsOf, makeRecords, type Grant } from '../../tests/helpers/records.ts';
@@ -124,10 +122,11 @@ test('first credits and refills are grants of priority 50 without an end, listed
   assert.equal(await ledger(id), ['2.5 12.5', '1 13.5', '2.5 16']);
 });
 
-test('a record has at most 16 classes that have not ended, and 64 grants to come; grants of a class that it has, and refills, go on', async () => {
+test('a record has at most 16 classes that have not ended, 70 with paid ones, and 64 grants to come; grants of a class that it has, and refills, go on', async () => {
   const { id, meter } = await records.record('1');
   const path = `${records.path(id)}/grant`;
   for (let priority = 0; priority < 15; priority++) await records.granted(id, { credits: '1', priority });
+  await records.granted(id, { credits: '1', priority: 80, metadata: { paymentId: 'pay_1' } });
   await records.refused(40940, path, { credits: '1', priority: 90 });
   await records.granted(id, { credits: '1', priority: 3 });
   await records.refill(meter, '1');
@@ -141,14 +140,24 @@ test('a record has at most 16 classes that have not ended, and 64 grants to come
   await records.granted(id, toCome);
   await records.refused(40941, path, toCome);
   await records.granted(id, { credits: '1' });
-  assert.equal(await records.amounts(id), ['19', '0', '19', '0', '0']);
+  assert.equal(await records.amounts(id), ['20', '0', '20', '0', '0']);
+
+  // As if it had 69 more that were paid for.
+  const paid = await records.record();
+  await records.granted(paid.id, { credits: '1', priority: 1 });
+  await world.sql`
+    insert into grant_classes
+    select (jsonb_populate_record(c, jsonb_build_object('ref', c.ref || i, 'number', 1000 + i, 'ends_at', 8000000000000 + i))).*
+    from grant_classes c, generate_series(1, 69) i where c.billing_id = ${paid.id}`;
+  await records.granted(paid.id, { credits: '1', priority: 1 });
+  await records.refused(40940, `${records.path(paid.id)}/grant`, { credits: '1', priority: 2 });
 });
 
 test('once 200 grants of a record ended or were voided within a day none is made or voided, and all else goes on', async () => {
   const { key, id, meter } = await records.record('1');
   const kept = await records.granted(id, { credits: '1', priority: 90 });
   await records.voided(id, await records.granted(id, { credits: '1', priority: 10 }));
-  await repeatEnded(id, 199);
+  await repeatEnded(world, redis, id, 199);
   for (const [path, body] of [
     ['grant', { credits: '1' }],
     [`grant/${kept}/void`, { reason: 'r' }],
@@ -195,15 +204,4 @@ test('reconcile proves the five amounts of a record by its grants, and finds wha
 
 async function ledger(id: string): Promise<string[]> {
   return columns(await read(`${records.path(id)}/ledger`), 'amount', 'totalCredits').map((row) => row.join(' '));
-}
-
-/** As if what a record's account has of its one ended grant had happened so many times more. */
-async function repeatEnded(id: string, times: number): Promise<void> {
-  const record = await recordOf(world.sql, id);
-  const { client } = redis.node(record.shard);
-  const state = decode((await client.hgetBuffer(billingKey(record), 't'))!) as number[][][];
-  const [[number = 0, ...rest] = []] = state[4]!;
-  state[4] = [...state[4]!, ...Array.from({ length: times }, (_, i) => [number + 1_000 + i, ...rest])];
-  assert.is(state[4].length, 1 + times);
-  await client.hset(billingKey(record), 't', Buffer.from(encode(state)));
 }

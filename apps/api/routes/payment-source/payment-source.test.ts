@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
+import { passTime, repeatEnded } from '../../../../tests/helpers/pass-time.ts';
 import { request } from '../../../../tests/helpers/request.ts';
 import { callsOf, codesOf, column, columns, joinWorld, must, refused } from '../../tests/helpers/calls.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
@@ -138,6 +139,25 @@ test('a refund voids what is left of its payment, up to its share and no more, o
   assert.equal((await records.amounts(id)).slice(0, 3), ['15', '2', '5']);
   assert.is((await records.proof(id)).status, 'EXACT');
   await world.sql`delete from team_quotas where team_id = ${world.team.id}`;
+});
+
+test('a refund waits while 200 grants of the record ended within a day, and is done when it is told or applied after', async () => {
+  const source = await newSource();
+  for (const again of ['told', 'applied']) {
+    const { id, meter } = await records.record();
+    await records.voided(id, await records.granted(id, { credits: '1' }));
+    await repeatEnded(world, world.redis, id, 199);
+    const intent = newIntent(meter);
+    await settled(pay(source, intent));
+    const { payment } = await settled(refund(source, intent, 400));
+    assert.equal([payment.state, payment.voidedCredits, await available(id)], ['REFUND_WAITS', '0', '10'], again);
+    await passTime(world, world.redis, id, 25 * 3_600_000);
+    const done =
+      again === 'told'
+        ? (await settled(refund(source, intent, 400))).payment
+        : await by.post(`${PATH}/${source.id}/payment/${payment.id}/apply`);
+    assert.equal([done.state, done.voidedCredits, await available(id)], ['GRANTED', '4', '6'], again);
+  }
 });
 
 test('what can not be granted is listed with its reason, and applied once that is put right', async () => {
