@@ -13,7 +13,7 @@ import type { Process, Simulation } from './simulation.ts';
 import type { Stage } from './stage.ts';
 import type { Work } from './work.ts';
 import type { makeOtherWork } from './work/all.ts';
-import { startWebhooks, type Receiver } from './work/webhooks.ts';
+import { startWebhooks, type Called } from './work/webhooks.ts';
 
 /** A seed that runs. */
 export type Seed = {
@@ -64,8 +64,8 @@ export function makeCrew(simulation: Simulation, servers: Servers, bus: Bus) {
         consumers = [...alive(consumers), startConsumer(simulation, servers, `consumer ${random.below(3)}`, bus)];
       if (bus === 'kafka' && alive(relays).length === 0) relays = [startRelaying(simulation, servers)];
     },
-    async startDelivering(receiver: Receiver): Promise<void> {
-      if (alive(webhooks).length === 0) webhooks = [await startWebhooks(simulation, servers, receiver)];
+    async startDelivering(called: Called): Promise<void> {
+      if (alive(webhooks).length === 0) webhooks = [await startWebhooks(simulation, servers, called)];
     },
     /** Goes on with one of each kind, and gives them. */
     async keepOne() {

@@ -6,7 +6,7 @@ import {
   writeTooLate,
   type WriteProgress,
 } from '../../apps/api/http/write-transaction.ts';
-import { routes } from '../../apps/api/routes/index.ts';
+import { routes, signedRoutes } from '../../apps/api/routes/index.ts';
 import { composeConsumer } from '../../apps/consumer/compose.ts';
 import { startConsuming } from '../../apps/consumer/consume.ts';
 import { makeKafkaReader } from '../../apps/consumer/kafka-reader.ts';
@@ -83,7 +83,7 @@ export function startApi(simulation: Simulation, servers: Servers) {
   const { handling } = composeApi(stores, config, { metrics, telemetry, log, clock, random });
 
   async function handle(caller: Caller, request: ApiRequest): Promise<{ status: number; body: Json }> {
-    const route = routes.find((one) => one.operationId === request.operationId)!;
+    const route = [...routes, ...signedRoutes].find((one) => one.operationId === request.operationId)!;
     const progress: WriteProgress = { stage: 'begun' };
     const until = clock.monotonic() + config.REQUEST_DEADLINE_MS;
     const call = {

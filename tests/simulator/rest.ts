@@ -1,3 +1,4 @@
+import { HOUR_MS } from '../../shared/values/meter-kinds.ts';
 import type { Seed } from './crew.ts';
 import { asksOf, proveBooks, proveRest } from './proofs.ts';
 
@@ -6,7 +7,11 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
   const { servers, beginning } = stage;
   const { api, verify, consumer } = await crew.keepOne();
   others.receiver.recover();
-  await crew.startDelivering(others.receiver);
+  await crew.startDelivering(others);
+  for (let round = 0; !(await until('telling what was paid', others.billed.tellAll())); round++) {
+    if (round > 60) return work.breaks('what was paid is not taken');
+    await pass(1_000);
+  }
   await comeToRest();
   if (work.broken.length > 0) return;
   for (const name of ['rollup', 'close-months']) await doJob(name);
@@ -29,6 +34,21 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
   await until('proving what is at rest', proveRest(work, booked, asks));
   await settle();
   others.receiver.prove();
+  await others.billed.prove(asAdmin);
+  if (!others.billed.hasMeters()) return;
+  // The hours that run end.
+  const endMs = simulation.nowMs();
+  await pass(2 * HOUR_MS);
+  for (let round = 0, left = 'all'; left !== ''; round++) {
+    if (round > 30) return work.breaks(`meters come to no rest: ${left}`);
+    await settle();
+    await doJob('plan-meters');
+    await pass(130_000);
+    await settle();
+    left = await until('sending what failed', others.billed.sendFailed(asAdmin, endMs));
+  }
+  const proofOf = (mid: string, month: string) => asks.read('getMeterProof', { mid }, { month });
+  await until('proving what meters have', others.billed.proveMeters(asAdmin, booked.days, proofOf));
 
   async function comeToRest(): Promise<void> {
     let left: string | undefined;

@@ -1,7 +1,9 @@
 import { Webhook } from 'standardwebhooks';
 import type { Outcome } from '../../../apps/webhooks/call.ts';
 import { startDelivering } from '../../../apps/webhooks/deliver.ts';
+import { startSendingMeters } from '../../../apps/webhooks/send-meters.ts';
 import { RETRIES_MS } from '../../../apps/webhooks/claim.ts';
+import { METERS_CHANNEL } from '../../../shared/stores/meters.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
@@ -9,6 +11,7 @@ import { webhookSealer } from '../../../shared/values/webhook-secret.ts';
 import { logOf, metrics, type Json, type Servers } from '../programs.ts';
 import type { Process, Simulation } from '../simulation.ts';
 import type { Parts } from '../work.ts';
+import type { makeBilled } from './billed.ts';
 
 export type Hook = { id: string; secret: string };
 export type Receiver = ReturnType<typeof makeReceiver>;
@@ -118,25 +121,28 @@ function saysOf(operationId: string, keyId: string, body: Json): { type: string;
   return [];
 }
 
-/** The program that delivers. What it hears of comes within a second. */
-export async function startWebhooks(simulation: Simulation, servers: Servers, receiver: Receiver) {
+/** Whom the program calls. */
+export type Called = { receiver: Receiver; billed: Pick<ReturnType<typeof makeBilled>, 'connect'> };
+
+/** The program that delivers. What it hears of webhooks comes within a second; meters are looked at as often as without. */
+export async function startWebhooks(simulation: Simulation, servers: Servers, { receiver, billed }: Called) {
   const process = simulation.startProcess('webhooks');
   const config = readConfig(programs.webhooks, servers.env);
   const sql = Object.assign(servers.postgres.connect(process, servers.pools.webhooks), {
-    listen: async (_: string, hear: () => void) => {
-      const end = process.clock.every(1_000, hear);
+    listen: async (channel: string, hear: () => void) => {
+      const end = channel === METERS_CHANNEL ? () => {} : process.clock.every(1_000, hear);
       return { unlisten: async () => end() };
     },
   });
-  await startDelivering({
+  const options = {
     sql: sql as never,
-    call: receiver.connect(process),
     sealer: webhookSealer([config.MASTER_KEY]),
-    retriesMs: RETRIES_MS,
     metrics,
     log: logOf(simulation, process),
     clock: process.clock,
     random: simulation.random.next,
-  });
+  };
+  await startDelivering({ ...options, call: receiver.connect(process), retriesMs: RETRIES_MS });
+  await startSendingMeters({ ...options, call: billed.connect(process) });
   return { process };
 }

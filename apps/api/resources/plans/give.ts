@@ -99,12 +99,13 @@ type LeftSchedule = ScheduleRow & {
 
 /**
  * When the running period of a record's plan ends, the longest of several; undefined where it has none. What was granted tells it: a
- * schedule may have changed since. One that somebody voided was given too.
+ * schedule may have changed since. One that somebody voided was given too, and one that had begun before the clock was set back.
  */
 export async function periodEnd(sql: Query, billingId: string, nowMs: number): Promise<number | undefined> {
   const [row] = await sql<[{ endsAt: number | null }]>`
     select max(expires_at) as ends_at from grants
-    where billing_id = ${billingId} and plan_id is not null and schedule_id is not null and begins_at <= ${nowMs}
+    where billing_id = ${billingId} and plan_id is not null and schedule_id is not null
+      and (begins_at <= ${nowMs} or before_micros is not null)
       and coalesce(rolls_until, expires_at, ${NEVER}) > ${nowMs} and expires_at > ${nowMs}
       and (voided_at is null or void_reason <> ${PLAN_CHANGED})`;
   return row.endsAt ?? undefined;

@@ -128,6 +128,17 @@ test('a version grants no period a second time: what follows begins when what ru
   }
 });
 
+test('a version grants no period a second time that had begun before the clock was set back', async () => {
+  const plan = await planOf('10');
+  const { id } = await customer(plan);
+  await passTime(world, redis, id, -600_000);
+  await change(`${PLAN}/${plan}`, { schedules: [daily('30', { every: 'week' })], apply: 'all' });
+  await makeDue();
+  const grants = (await records.grants(id)).filter(({ state }) => state !== 'VOIDED');
+  const [begun, next] = grants.toSorted((a, b) => a.beginsAt - b.beginsAt);
+  assert.equal([begun!.credits, next!.credits, next!.beginsAt], ['10', '30', begun!.expiresAt]);
+});
+
 test('a schedule of a plan that somebody deleted is in no later version, and its running period is still waited for', async () => {
   const plan = await planOf('10', { grants: [{ credits: '5' }] });
   const { id } = await customer(plan);
