@@ -44,12 +44,12 @@ export async function makeCast(client: Keytally, workspaceId: string, calls: num
   const limits = [{ name: 'daily', unit: 'credits' as const, limit: String(calls / 80), per: 'day' as const }];
   const customers = new Map<string, Customer>();
   for (const [externalMeterId, names, cost, callsPerDay, more, credits] of [
-    ['acme', 'requests searches exports', '1', 5_000, {}, 5 * calls],
-    ['globex', 'tokens images', '0.002317', 3_600, { allowOverages: true, spendCap: '5000' }],
-    ['initech', 'pages', '0.25', 1_200, {}, calls / 50],
-    ['umbrella', 'requests searches', '1', 700, { alerts }, calls / 18],
-    ['hooli', 'searches', '0.5', 250, { limits }, calls],
-    [NORTHWIND, 'requests', '1', 300, {}, calls / 2],
+    ['acme', 'requests searches exports', '1', 500, {}, 5 * calls],
+    ['globex', 'tokens images', '0.002317', 360, { allowOverages: true, spendCap: '5000' }],
+    ['initech', 'pages', '0.25', 120, {}, calls / 50],
+    ['umbrella', 'requests searches', '1', 70, { alerts }, calls / 18],
+    ['hooli', 'searches', '0.5', 25, { limits }, calls],
+    [NORTHWIND, 'requests', '1', 30, {}, calls / 2],
   ] as const) {
     const used = usedOn(days, { callsPerDay, cost });
     const limited = credits && { totalCredits: formatCredits(used + Math.round(credits) * 1_000_000) };
