@@ -2,12 +2,10 @@ import type { Caller } from '../../shared/contract/caller.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
 import type { Json, SimulatedApi, SimulatedVerify } from './programs.ts';
 import type { Meter } from './model.ts';
-import type { Process, Simulation } from './simulation.ts';
+import type { Process } from './simulation.ts';
 
 // What clients have in common.
 
-/** Where clients work. */
-export type WorldOfWork = Pick<Simulation, 'random' | 'say' | 'nowMs' | 'passedMs'>;
 /** Whose keys they are, and the records that are there. */
 export type Home = { caller: Caller; workspaceId: string; meters?: Meter[] };
 /** Whom clients can ask; undefined while none runs. */

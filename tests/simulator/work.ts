@@ -17,7 +17,7 @@ import {
 } from './model.ts';
 import type { ApiRequest, Asked, Json } from './programs.ts';
 import type { Simulation } from './simulation.ts';
-import { answered, type Asking, type Fleet, type Home, type Decided, type WorldOfWork } from './clients.ts';
+import { answered, type Asking, type Fleet, type Home, type Decided } from './clients.ts';
 import { holdKinds, makeHolds } from './work/holds.ts';
 import { change as changeSetting, isSurely, setting } from './work/settings.ts';
 
@@ -65,7 +65,7 @@ export const workKinds: Record<string, number> = {
 export type Work = ReturnType<typeof makeWork>;
 
 /** What clients do, each thing once when it is called; what they are answered is held against what they know. */
-export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters = [] }: Home, fleet: Fleet, scale = 1) {
+export function makeWork(simulation: Simulation, { caller, workspaceId, meters = [] }: Home, fleet: Fleet) {
   const { random, say } = simulation;
   const model = makeModel(simulation.nowMs, structuredClone(meters));
   const repeatable: { debit: Debit; key: Key; idempotencyKey: string }[] = [];
@@ -121,7 +121,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters 
   const actions = {
     async createMeter() {
       if (model.meters.length >= MOST_METERS) return;
-      const micros = (random.pick([50, 200, 2_000]) + random.below(200)) * scale;
+      const micros = random.pick([50, 200, 2_000]) + random.below(200);
       const name = `meter ${model.meters.length + 1}`;
       const allowOverages = random.chance(0.3);
       const body = { workspaceId, externalMeterId: name, totalCredits: formatCredits(micros), allowOverages };
@@ -194,7 +194,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters 
       const bounds = {
         allowOverages: random.chance(0.4),
         // One that is reached soon.
-        capMicros: random.pick([Infinity, model.mostTaken(meter, simulation.nowMs()) + random.below(200) * scale]),
+        capMicros: random.pick([Infinity, model.mostTaken(meter, simulation.nowMs()) + random.below(200)]),
       };
       const { allowOverages, capMicros } = bounds;
       if (allowOverages) meter.wasUnbounded = true;

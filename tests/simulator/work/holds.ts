@@ -3,7 +3,8 @@ import { formatCredits } from '../../../shared/values/credits.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import type { Capture, Hold, Key, Model } from '../model.ts';
 import type { Json, SimulatedVerify } from '../programs.ts';
-import { answered, type Asking, type Fleet, type Home, type Decided, type WorldOfWork } from '../clients.ts';
+import type { Simulation } from '../simulation.ts';
+import { answered, type Asking, type Fleet, type Home, type Decided } from '../clients.ts';
 
 /** How often they are. */
 export const holdKinds = {
@@ -23,7 +24,7 @@ const UNSURE_MS = 2_000;
 const REMEMBERED_MS = 24 * 3_600_000;
 
 type HoldParts = {
-  simulation: WorldOfWork;
+  simulation: Simulation;
   home: Home;
   fleet: Fleet;
   model: Model;

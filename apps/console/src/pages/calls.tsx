@@ -166,7 +166,7 @@ const callsLike = ({ reason, apiKeyId = '' }: Count) =>
   reason && apiKeyId && `calls?${new URLSearchParams({ reason, apiKeyId }).toString()}`;
 const keyIn = ({ apiKeyId, apiKeyName = apiKeyId }: Count) => apiKeyName;
 const refusedColumns: readonly Column<Count>[] = [
-  { title: 'Result', width: '32%', text: (one) => resultOf(one)[1], link: callsLike },
+  { title: 'Result', width: '22%', text: (one) => resultOf(one)[1], link: callsLike },
   { title: 'Key', text: keyIn, link: ({ apiKeyId }) => apiKeyId && `keys/${apiKeyId}`, none: 'of no key' },
   { title: 'Limit', text: ({ limit }) => limitWords(limit) },
   { title: 'Calls', width: '6rem', amount: 'count' },
@@ -197,7 +197,9 @@ export function RefusedCalls({ most, action }: { most?: number; action?: Compone
       action={action}
       of={useRead(count, workspaceId, REFUSED_MS)}
       items={(rows) => rows}
-      columns={most ? refusedColumns : [...refusedColumns, { title: 'What would change it', text: changeOf }]}
+      columns={
+        most ? refusedColumns : [...refusedColumns, { title: 'What would change it', width: '36%', text: changeOf }]
+      }
       empty="No call was refused. One that is shows here about two seconds later."
     />
   );
