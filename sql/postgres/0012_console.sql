@@ -7,6 +7,3 @@ alter table sessions add column once boolean not null default false;
 -- rights of the groups that they are in by then.
 alter table access_tokens add column subject text check (length(subject) <= 1024);
 create unique index access_tokens_of_subject on access_tokens (team_id, subject) where subject is not null and revoked_at is null;
-
--- How the portal looks.
-alter table workspaces add column branding jsonb;

@@ -2,13 +2,14 @@ import { abortAfter } from '../../../shared/runtime/clock.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
 import { TextAnswer } from '../../../shared/contract/route.ts';
-import { requireOpen } from '../../../shared/stores/fence.ts';
+import { lastKnown, requireOpen } from '../../../shared/stores/fence.ts';
 import { asPostgresUnavailable, PostgresError, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { lockTokens } from '../resources/access/access.ts';
 import { asQuotaExceeded } from '../resources/quotas.ts';
 import { storeRecorded, type Recorded, type SayChanged, auditClient, originOf } from '../resources/record.ts';
 import type { StoredChange } from '../sync/change.ts';
+import { lastChange, newestOf } from '../sync/sweeper.ts';
 import { applyChanges } from '../sync/sync.ts';
 import { once, type KeptAnswer, type Repeatable } from './idempotency.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
@@ -125,19 +126,18 @@ async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefu
 }
 
 /**
- * Refuses unless every touched shard is open and has seen no change newer than ours. A newer change is fine if Postgres
- * has it: that change overtook ours. If Postgres lacks it, Postgres was restored from a backup.
+ * Refuses unless every touched shard is open, and Postgres has the newest change that they have: else it was restored from a backup, or
+ * a standby that lagged. That counts on ahead of what it lost, so where numbers before ours are missing all shards are asked.
  */
 async function requireInForce(tx: Transaction, redis: ShardedRedis, changes: StoredChange[]): Promise<void> {
   const changeIds = changes.map((change) => change.id);
   const everywhere = changes.some((change) => change.shard === null);
   const shards = everywhere ? undefined : [...new Set(changes.map((change) => change.shard!))];
   const open = await requireOpen(redis, OPEN_WITHIN_MS, shards);
-  const ourFirst = Math.min(...changeIds);
-  const newer = [...new Set([...open.values()].map(({ change }) => change))].filter((change) => change >= ourFirst);
-  if (newer.length === 0) return;
-  const known = await tx`select id from changes where id = any(${newer}) and id <> all(${changeIds})`;
-  if (known.length < newer.length) throw new ApiError('postgres_stale');
+  const [{ follows, last }] = await tx<[{ follows: boolean; last: number }]>`
+    select exists (select from changes where id = ${Math.min(...changeIds) - 1}) as follows, ${lastChange(tx, changeIds)} as last`;
+  const newest = Math.max(newestOf(open), follows ? 0 : newestOf(await lastKnown(redis)));
+  if (newest > last) throw new ApiError('postgres_stale');
 }
 
 function notCommitted(error: unknown, { stage }: WriteProgress): unknown {

@@ -1,7 +1,7 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { lastKnown, lastOpenShards, openShards, readShards } from '../../../shared/stores/fence.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
-import { type Sql, orGiveUp } from '../../../shared/stores/postgres.ts';
+import { type Query, type Sql, orGiveUp } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { type StoredChange, WRITE_WITHIN_MS } from './change.ts';
 import { applyChanges, writeEntries, loadShard } from './sync.ts';
@@ -200,12 +200,12 @@ export async function isPostgresStale(sql: Sql, redis: ShardedRedis, these?: num
   return shards.some((shard) => all.get(shard)!.change > made.last);
 }
 
-/** The last change that was made. Its row is never pruned; the sequence is counted ahead, so a standby's is beyond what it got. */
-function lastChange(sql: Sql) {
-  return sql`coalesce((select max(id) from changes), 0)`;
+/** The last change that was made, besides some. Its row is never pruned; the sequence is counted ahead, so a standby's is beyond what it got. */
+export function lastChange(sql: Query, without: number[] = []) {
+  return sql`coalesce((select max(id) from changes where id <> all(${without}::bigint[])), 0)`;
 }
 
 /** The last change of Postgres that some of these shards got. */
-function newestOf(shards: Map<number, { change: number }>): number {
+export function newestOf(shards: Map<number, { change: number }>): number {
   return Math.max(0, ...[...shards.values()].map(({ change }) => change));
 }

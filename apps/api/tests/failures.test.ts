@@ -225,6 +225,20 @@ test('a change that is stored but not in force says so', async () => {
   await client.hset(name, fields);
 });
 
+test('a change with a number above one that Postgres has lost does not take its place', async () => {
+  const [{ lost }] = await world.sql<[{ lost: number }]>`select max(id) + 1 as lost from changes`;
+  await world.sql`select setval('changes_id_seq', ${lost + 31})`;
+  const [{ client }, meta] = [redis.node(0), keyspace.meta(0)];
+  const had = (await client.hget(meta, 'change'))!;
+  await client.hset(meta, 'change', lost);
+  await refused(50309, calls.ask('post', '/api/v1/workspace', { name: 'lost' }));
+  await client.hset(meta, 'change', had);
+  await eventually('changes are taken', async () => {
+    const { status } = await calls.ask('post', '/api/v1/workspace', { name: 'found' });
+    return status === 201;
+  });
+});
+
 test('a change that another one has overtaken is not mistaken for one of an older Postgres', async () => {
   // Each connection takes numbers ahead: one change of the api, and its next ones are before the number that others have reached.
   await world.sql`alter sequence changes_id_seq cache 1000`;

@@ -39,7 +39,10 @@ class _Operation(Generic[_In, _Out]):
     def __set_name__(self, _: object, name: str) -> None:
         self._name = name
 
-    def _of(self, group: Group[Any]) -> Any:
+    def _of(self, group: Group[Any] | None) -> Any:
+        if group is None:
+            return self
+
         def method(input: Input = None, **options: Unpack[CallOptions]) -> Any:
             return group._call(self._operation, input, options)
 

@@ -209,7 +209,7 @@ async function requireFewClasses(sql: Query, { id }: LockedRecord, nowMs: number
   const [row] = await sql<[{ classes: number; ends: number }]>`
     select of_record.unpaid + (b.total_micros > 0 or ${isAwaited(sql, sql`${PLAIN_CLASS}`)})::int as classes, of_record.ends
     from billing_records b, lateral (
-      select count(distinct (c.priority, c.ends_at))::int as ends,
+      select count(*)::int as ends,
              count(distinct (c.priority, c.ends_at)) filter (where ${isUnpaid})::int as unpaid
       from grant_classes c
       where c.billing_id = b.id and coalesce(c.rolls_until, c.ends_at, ${NEVER}) > ${nowMs}

@@ -54,8 +54,8 @@ export function Settings() {
           { name: 'name', label: 'Your name', clears: true, maxLength: 80, value: branding?.name },
           { name: 'color', label: 'Colour', clears: true, value: branding?.color, placeholder: '#0b7285' },
         ]}
-        onSubmit={({ name, color }) => {
-          const { logo } = branding ?? {};
+        onSubmit={async ({ name, color }) => {
+          const { logo } = (await call('get /api/v1/workspace/{id}', { id })).workspace.branding ?? {};
           return change({ branding: { ...(name && { name }), ...(color && { color }), ...(logo && { logo }) } });
         }}
         says="A logo is set by the API, as branding.logo."

@@ -59,9 +59,10 @@ export function Table<Item>(props: TableProps<Item>) {
   const inSight = Math.ceil((region.current?.clientHeight ?? 600) / rowPx);
   const [isPrinted, setPrinted] = useState(false);
   useEffect(() => {
-    const print = () => setPrinted(true);
-    addEventListener('beforeprint', print);
-    return () => removeEventListener('beforeprint', print);
+    const print = matchMedia('print');
+    const look = () => setPrinted(print.matches);
+    print.addEventListener('change', look);
+    return () => print.removeEventListener('change', look);
   }, []);
   const isLong = items.length > FEW && !isPrinted;
   const first = isLong ? Math.max(0, Math.floor(top / rowPx) - ROWS_BEYOND) : 0;
@@ -69,7 +70,7 @@ export function Table<Item>(props: TableProps<Item>) {
   // The first by an order is known once all are there.
   const wantsAll = by !== undefined && items.length < MOST_ITEMS;
   useEffect(() => {
-    if (!isWhole && (wantsAll || last >= items.length - ROWS_BEYOND)) more?.();
+    if (!isWhole && !isPrinted && (wantsAll || last >= items.length - ROWS_BEYOND)) more?.();
   }, [isWhole, last, items, wantsAll]);
 
   const space = (rows: number) =>

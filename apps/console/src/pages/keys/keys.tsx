@@ -43,8 +43,8 @@ export function Keys() {
   useEffect(() => {
     if (isUnused && !pages.isWhole) pages.more();
   }, [isUnused, pages.items]);
-  const enable = (enabled: boolean) => {
-    const changes = items.map(({ id: akid }) => ({ id, akid, enabled }));
+  const disable = () => {
+    const changes = items.map(({ id: akid }) => ({ id, akid, enabled: false }));
     return callAll('patch /api/v1/workspace/{id}/api-key/{akid}', changes);
   };
   const actions = (
@@ -55,8 +55,7 @@ export function Keys() {
           submit="Disable them"
           look="outline danger"
           needs="key:write"
-          onSubmit={() => enable(false)}
-          undoing={{ says: `${items.length} keys are disabled.`, undo: () => enable(true) }}
+          onSubmit={disable}
           says="Nobody has used them for 90 days. Their calls are refused until you enable them again."
         />
       )}
