@@ -168,7 +168,9 @@ export function maySumTo(hold: Hold, micros: number): boolean {
   return (
     micros === 0 ||
     captures.some((one) => one.micros === micros) ||
-    (charges && micros === hold.micros && (release !== 'sure' || mayBeLost))
+    (charges && micros === hold.micros && (release !== 'sure' || mayBeLost)) ||
+    // A late capture corrects what was charged, and that may be lost where its correction is not.
+    (charges && mayBeLost && captures.some((one) => one.isLate && micros === one.micros - hold.micros))
   );
 }
 
