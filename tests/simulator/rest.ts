@@ -36,6 +36,7 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
   others.receiver.prove();
   await others.billed.prove(asAdmin);
   if (!others.billed.hasMeters()) return;
+  const proofOf = (mid: string, month: string) => asks.read('getMeterProof', { mid }, { month });
   // The hours that run end.
   const endMs = simulation.nowMs();
   await pass(2 * HOUR_MS);
@@ -46,8 +47,8 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
     await pass(130_000);
     await settle();
     left = await until('sending what failed', others.billed.sendFailed(asAdmin, endMs));
+    if (left === '') left = await until('asking what is to be planned', others.billed.pending(asAdmin, proofOf));
   }
-  const proofOf = (mid: string, month: string) => asks.read('getMeterProof', { mid }, { month });
   await until('proving what meters have', others.billed.proveMeters(asAdmin, booked.days, proofOf));
 
   async function comeToRest(): Promise<void> {

@@ -20,6 +20,7 @@ type Payment = { name: string; of: Paying; amount: number; refunds: number[]; to
 export type Billed = { workspaceId: string; sources: string[]; plans: Plan[]; records: Paying[] };
 /** Asks Postgres, as no program does. */
 type Read = <Row>(query: string) => Promise<Row[]>;
+type ProofOf = (mid: string, month: string) => Promise<Json>;
 
 /** How often they are. */
 export const billedKinds = {
@@ -279,8 +280,18 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
     return waiting.left === '0 events, 0 days' ? '' : waiting.left;
   }
 
+  /** What a destination's proof still waits for: a clock that was set back is before what was planned. */
+  async function pending(read: Read, proofOf: ProofOf): Promise<string> {
+    const month = new Date(simulation.nowMs()).toISOString().slice(0, 7);
+    for (const { id } of await read<Json>('select id from meter_destinations')) {
+      const { proof } = await proofOf(id, month);
+      if (proof.status === 'PENDING') return JSON.stringify(proof);
+    }
+    return '';
+  }
+
   /** Once nothing waits: each destination has what was used, once, but for what is left out, and rests. */
-  async function proveMeters(read: Read, days: string[], proofOf: (mid: string, month: string) => Promise<Json>) {
+  async function proveMeters(read: Read, days: string[], proofOf: ProofOf) {
     const used = new Map<string, number>();
     for (const [id, , name, micros] of days.map((line) => line.split(' ')))
       if (id !== '') add(used, `${id} ${name}`, Number(micros));
@@ -323,6 +334,7 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
       await provePlans(read);
     },
     sendFailed,
+    pending,
     proveMeters,
   };
 }
