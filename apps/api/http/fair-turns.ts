@@ -54,12 +54,7 @@ export function makeFairTurns(limits = TURNS) {
 
   /** Runs the work when it is the caller's turn; throws 429 when too many of its team wait already. */
   async function inTurn<Result>(caller: Caller, work: () => Promise<Result>): Promise<Result> {
-    const team = teams.getOrInsertComputed(caller.teamId, () => ({
-      running: 0,
-      waiting: 0,
-      unsent: 0,
-      tokens: new Map(),
-    }));
+    const team = teamOf(caller.teamId);
     const token = team.tokens.getOrInsertComputed(caller.tokenId, () => ({ running: 0, queue: [] }));
     if (mayRun(team, token)) begin(team, token);
     else {
@@ -124,12 +119,16 @@ export function makeFairTurns(limits = TURNS) {
   /** Counts an answer against its team until its last byte has left. */
   function countUnsent({ teamId }: Caller, bytes: number, response: ServerResponse): void {
     if (bytes <= UNCOUNTED_BYTES || response.destroyed) return;
-    const team = teams.getOrInsertComputed(teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));
+    const team = teamOf(teamId);
     team.unsent += bytes;
     response.once('close', () => {
       team.unsent -= bytes;
       forgetIdle(teamId, team);
     });
+  }
+
+  function teamOf(teamId: string): Team {
+    return teams.getOrInsertComputed(teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));
   }
 
   function forgetIdle(teamId: string, team: Team): void {
