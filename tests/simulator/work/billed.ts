@@ -280,14 +280,22 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
     return waiting.left === '0 events, 0 days' ? '' : waiting.left;
   }
 
-  /** What a destination's proof still waits for: a clock that was set back is before what was planned. */
-  async function pending(read: Read, proofOf: ProofOf): Promise<string> {
+  /** This month's proof of each destination. */
+  async function readProofs(read: Read, proofOf: ProofOf): Promise<Map<string, Json>> {
     const month = new Date(simulation.nowMs()).toISOString().slice(0, 7);
-    for (const { id } of await read<Json>('select id from meter_destinations')) {
-      const { proof } = await proofOf(id, month);
-      if (proof.status === 'PENDING') return JSON.stringify(proof);
-    }
-    return '';
+    const proofs = new Map<string, Json>();
+    for (const { id } of await read<Json>('select id from meter_destinations'))
+      proofs.set(id, (await proofOf(id, month)).proof);
+    return proofs;
+  }
+
+  /** What proofs still wait for: a clock that was set back is before what was planned. */
+  async function pending(read: Read, proofOf: ProofOf): Promise<string> {
+    const proofs = [...(await readProofs(read, proofOf)).values()];
+    return proofs
+      .filter(({ status }) => status === 'PENDING')
+      .map((one) => JSON.stringify(one))
+      .join();
   }
 
   /** Once nothing waits: each destination has what was used, once, but for what is left out, and rests. */
@@ -304,6 +312,7 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
             union all select destination_id, billing_id, usage_name, micros, 'RESTS' from meter_rests) of_both`);
     for (const { micros } of kept.filter(({ state }) => state === 'RESTS'))
       if (micros >= UNIT_MICROS) breaks(`${micros} rest of units of ${UNIT_MICROS}`);
+    const proofs = await readProofs(read, proofOf);
     for (const { id, url } of await read<Json>('select id, url from meter_destinations')) {
       const { kind, receiver } = destinations[indexOf(url)]!;
       const got = new Map<string, number>();
@@ -318,8 +327,7 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
           breaks(
             `${kind} was told ${got.get(series)} of ${series} with what is left out and rests, of ${used.get(series)}`,
           );
-      const month = new Date(simulation.nowMs()).toISOString().slice(0, 7);
-      const { proof } = await proofOf(id, month);
+      const proof = proofs.get(id)!;
       if (proof.status !== 'EXACT') breaks(`${kind} is not proved: ${JSON.stringify(proof)}`);
     }
   }
