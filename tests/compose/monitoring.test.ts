@@ -1,8 +1,8 @@
 // Prometheus and Grafana read only metrics that exist.
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync } from 'node:fs';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { readText } from '../helpers/read-text.ts';
 import { parse } from 'yaml';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { ourServices, readComposeFile } from './helpers/compose-file.ts';
@@ -14,7 +14,7 @@ type Panel = { title: string; datasource: { uid: string }; targets: { expr: stri
 type Scraping = { scrape_configs: { job_name: string; dns_sd_configs: { names: string[]; port: number }[] }[] };
 
 const file = readComposeFile();
-const readPanels = (path: string) => (JSON.parse(read(path)) as { panels: Panel[] }).panels;
+const readPanels = (path: string) => (JSON.parse(readText(path)) as { panels: Panel[] }).panels;
 const dashboards = globSync('deploy/grafana/dashboards/*.json', { cwd: checkout }).toSorted();
 const allPanels = dashboards.flatMap(readPanels);
 const rules = readRules();
@@ -26,7 +26,7 @@ const series = new Set(
 );
 
 test('Prometheus scrapes all containers of each program on its OPS_PORT', () => {
-  const { scrape_configs } = parse(read('deploy/prometheus.yml')) as Scraping;
+  const { scrape_configs } = parse(readText('deploy/prometheus.yml')) as Scraping;
   const scraped = scrape_configs.flatMap(({ dns_sd_configs }) =>
     dns_sd_configs.flatMap(({ names, port }) => names.map((name) => [name, port])),
   );
@@ -64,7 +64,7 @@ test('dashboards and rules use only metrics and statuses that a program has, and
 });
 
 test('the table of the operations page has each rule, its severity and time, and no other, and names metrics that a rule uses', () => {
-  const page = read('docs/operations.md');
+  const page = readText('docs/operations.md');
   const [, table = ''] = /^## Alerts\n([^]*?)^##/m.exec(page) ?? [];
   const rows = table.split('\n').filter((line) => line.startsWith('| `'));
   const told = rows.flatMap((row) => [...row.matchAll(/`(Keytally\w+)` \((page|ticket), (at once|\w+)\)/g)]);
@@ -80,14 +80,10 @@ test('the table of the operations page has each rule, its severity and time, and
     );
   for (const { alert, annotations } of rules.alerts) {
     const [path = '', anchor = ''] = annotations.runbook.split('#');
-    assert.match(read(path), new RegExp(`^##+ ${anchor.replaceAll('-', '.')}$`, 'im'), alert);
+    assert.match(readText(path), new RegExp(`^##+ ${anchor.replaceAll('-', '.')}$`, 'im'), alert);
   }
 });
 
 function metricsIn(expression: string): string[] {
   return expression.match(/\b(keytally|process|nodejs)_\w+/g) ?? [];
-}
-
-function read(path: string): string {
-  return readFileSync(join(checkout, path), 'utf8');
 }

@@ -26,19 +26,9 @@ await buildImages(engine, { try: { image: IMAGE, build: { context, target: 'try'
 const [api = 0, verify = 0] = await freePorts(2);
 const published = ['-p', `127.0.0.1:${api}:8080`, '-p', `127.0.0.1:${verify}:8081`];
 const host = ['--add-host', 'host.docker.internal:host-gateway'];
-await engine.docker(
-  'run',
-  '-d',
-  '--name',
-  'try',
-  ...published,
-  ...host,
-  '-e',
-  `TEST_TOKEN=${token}`,
-  '-v',
-  'try:/data',
-  IMAGE,
-);
+const runTry = (...more: string[]) =>
+  engine.docker('run', '-d', '--name', 'try', '-v', 'try:/data', ...published, ...more, IMAGE);
+await runTry(...host, '-e', `TEST_TOKEN=${token}`);
 const url = `http://127.0.0.1:${api}`;
 const options = { url, verifyUrl: `http://127.0.0.1:${verify}`, token, timeoutMs: 60_000, verifyTimeoutMs: 60_000 };
 const client = keytally(options);
@@ -96,7 +86,7 @@ test('webhooks go to this host, and a clock that is moved ends keys, grants and 
 test('another container on the volume has the data, the token and the time', async () => {
   const before = Date.parse((await client.workspaces.list()).workspaces[0]!.createdAt);
   await engine.docker('rm', '-f', 'try');
-  await engine.docker('run', '-d', '--name', 'try', ...published, '-v', 'try:/data', IMAGE);
+  await runTry();
   await patiently('it is ready', isReady);
   const { workspace } = await client.workspaces.create({ name: 'later' });
   assert.ok(Date.parse(workspace.createdAt) > before + 40 * DAY_MS);

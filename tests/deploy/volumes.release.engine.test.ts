@@ -26,16 +26,8 @@ test('each server whose volume is full serves again once there is space, and not
   await stack.must('up');
   // Without another container on it such a volume would be emptied when its server starts again.
   const mounts = Object.keys(disks).flatMap((name) => ['-v', `keytally_${name}:/mnt/${name}`]);
-  const holder = await engine.docker(
-    'run',
-    '-d',
-    '--network',
-    'none',
-    ...mounts,
-    'keytally:local',
-    'sleep',
-    'infinity',
-  );
+  const sleeping = ['keytally:local', 'sleep', 'infinity'];
+  const holder = await engine.docker('run', '-d', '--network', 'none', ...mounts, ...sleeping);
   const load = await stack.customer();
   await stack.under(load, async () => {
     for (const name of Object.keys(disks)) {

@@ -48,13 +48,10 @@ test('each customer pays for what was used in a closed month, to the cent; an op
     return (await must(200, closing)).body.closing.status === 'CLOSED';
   });
   const lines = (await invoice(workspace.id)).trim().split('\n');
+  const prices = ['externalMeterId credits price', 'acme 12.095678 0.24', 'umbrella 100.000001 2.00'];
   assert.equal(
-    lines.map((line) => line.trim().split(/\s+/)),
-    [
-      ['externalMeterId', 'credits', 'price'],
-      ['acme', '12.095678', '0.24'],
-      ['umbrella', '100.000001', '2.00'],
-    ],
+    lines.map((line) => line.trim().replace(/\s+/g, ' ')),
+    prices,
   );
 });
 

@@ -6,13 +6,8 @@ import { blocksOf, readPages, type Block } from './helpers/pages.ts';
 
 // These need a gateway, a framework or a language beside the stack: tests/gateways, guides.*.test.ts and tests of the clients run them.
 // The client's README installs a package: run here, npm would follow the links and add it to this checkout's package.json.
-const runElsewhere = [
-  'docs/gateways.md',
-  'docs/protect-node.md',
-  'docs/protect-python.md',
-  'docs/protect-go.md',
-  'clients/node/README.md',
-];
+const guides = ['gateways', 'protect-node', 'protect-python', 'protect-go'].map((name) => `docs/${name}.md`);
+const runElsewhere = [...guides, 'clients/node/README.md'];
 // Some blocks show what is in the books two seconds later.
 const TRIES = 5;
 const SEPARATOR = '\u001e';

@@ -1,22 +1,18 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { parse } from 'yaml';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { keyShard, makeKeyText, SHARDS } from '../../shared/values/key-text.ts';
-import { readPages } from './helpers/pages.ts';
+import { readText } from '../helpers/read-text.ts';
 
 const folder = 'deploy/secret-scanning';
-const gitleaks = readFileSync(join(checkout, folder, 'gitleaks.toml'), 'utf8');
-const trufflehog = readFileSync(join(checkout, folder, 'trufflehog.yaml'), 'utf8');
 // Rules by their ids. Go and JavaScript read these patterns alike.
 const rules = new Map(
-  [...gitleaks.matchAll(/^id = "(.+)"$[^]*?^regex = '''(.+)'''$/gm)].map(([, id = '', regex = '']) => [
-    id,
-    new RegExp(regex),
-  ]),
+  [...readText(`${folder}/gitleaks.toml`).matchAll(/^id = "(.+)"$[^]*?^regex = '''(.+)'''$/gm)].map(
+    ([, id = '', regex = '']) => [id, new RegExp(regex)],
+  ),
 );
 const prefixes: Record<string, string[]> = {
   'keytally-access-token': ['kt'],
@@ -59,21 +55,19 @@ test('what a rule finds is a secret exactly if the checksum is right, which chec
   assert.ok(secrets.every((secret) => keyShard(secret) !== undefined));
   assert.ok(mistyped.every((secret) => keyShard(secret) === undefined));
   const input = [...wrong, ...secrets, ...mistyped, ''].join('\n');
-  const { stdout, stderr } = spawnSync(process.execPath, [join(checkout, folder, 'check.mjs')], {
-    input,
-    encoding: 'utf8',
-  });
+  const check = join(checkout, folder, 'check.mjs');
+  const { stdout, stderr } = spawnSync(process.execPath, [check], { input, encoding: 'utf8' });
   assert.equal([stdout, stderr], [`${secrets.join('\n')}\n`, '']);
 });
 
 test('the detectors of trufflehog and the page have the patterns of the rules', () => {
-  const { detectors } = parse(trufflehog) as { detectors: { regex: Record<string, string> }[] };
+  const { detectors } = parse(readText(`${folder}/trufflehog.yaml`)) as {
+    detectors: { regex: Record<string, string> }[];
+  };
   const patterns = [...rules.values()].map(({ source }) => source);
   for (const { regex } of detectors)
     for (const pattern of Object.values(regex)) assert.ok(patterns.includes(pattern), pattern);
-  const page = readPages()
-    .find(({ path }) => path === 'docs/secret-scanning.md')!
-    .text.replaceAll('\\|', '|');
+  const page = readText('docs/secret-scanning.md').replaceAll('\\|', '|');
   for (const kind of ['key', 'kt', 'lt'])
     assert.ok(page.includes(`${kind}_(?:[0-5][0-9]|6[0-3])[0-9A-Za-z]{32}`), kind);
 });

@@ -1,11 +1,11 @@
 // The chart, by Helm itself, against the schemas of Kubernetes, the programs' own configuration and the files of Compose.
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { BlockList, isIPv6 } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { parse } from 'yaml';
-import { checkout } from '../../apps/stack/process/home.ts';
+import { readText } from '../helpers/read-text.ts';
 import {
   environmentProblems,
   ourServices,
@@ -34,7 +34,7 @@ test('Helm finds nothing wrong with the chart, for any example', async () => {
 });
 
 test('every manifest fits the schemas of the oldest and the newest Kubernetes, and a misspelt one does not', () => {
-  const { kubeVersion } = parse(read('deploy/helm/Chart.yaml')) as { kubeVersion: string };
+  const { kubeVersion } = parse(readText('deploy/helm/Chart.yaml')) as { kubeVersion: string };
   for (const version of [/1\.\d+/.exec(kubeVersion)![0], '1.37']) {
     const { problems } = kubernetes(version);
     const all = [...rendered.values()].flat();
@@ -262,8 +262,4 @@ function reaches(rules: Rule[], address: string): boolean {
     });
   const peers = rules.filter(({ ports }) => ports.some(({ port }) => !port)).flatMap(({ to = [] }) => to);
   return peers.some(({ ipBlock }) => ipBlock && isIn([ipBlock.cidr]) && !isIn(ipBlock.except ?? []));
-}
-
-function read(path: string): string {
-  return readFileSync(join(checkout, path), 'utf8');
 }

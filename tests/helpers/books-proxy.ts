@@ -2,15 +2,15 @@ import { once } from 'node:events';
 import { createServer, request as forward, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
+import { atEnd } from './at-end.ts';
 
 /** A request that a program asks of ClickHouse, with the way to answer it in ClickHouse's place. Its path may be changed. */
 export type Asked = { body: Buffer; path: string; answer: ServerResponse };
 /** Whether a request is passed on; `unheard`: it is done, and its answer is lost; `kept`: it was answered or cut off here. */
 export type Way = 'passed' | 'unheard' | 'kept';
-export type BooksProxy = { url: string; close(): void };
 
-/** Puts a proxy before the ClickHouse of a URL, which decides over each request. */
-export async function booksProxy(to: string, decide: (asked: Asked) => Way | Promise<Way>): Promise<BooksProxy> {
+/** Puts a proxy before the ClickHouse of a URL, which decides over each request until the end of the test file. */
+export async function booksProxy(to: string, decide: (asked: Asked) => Way | Promise<Way>) {
   const { hostname, port } = new URL(to);
   const server = createServer((inner, answer) => {
     const pass = async () => {
@@ -35,11 +35,9 @@ export async function booksProxy(to: string, decide: (asked: Asked) => Way | Pro
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const url = new URL(to);
   url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return {
-    url: url.href,
-    close() {
-      server.close();
-      server.closeAllConnections();
-    },
-  };
+  const close = atEnd(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { url: url.href, close };
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import * as assert from 'uvu/assert';
 import { readJson } from '../../apps/stack/process/files.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
-import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
+import { freePair } from './free-pair.ts';
 import { atEnd } from './at-end.ts';
 import { learnContract } from './contract.ts';
 import { makeCustomers, newWorkspace, type Customers, type TestKey } from './customers.ts';
@@ -16,11 +16,9 @@ type Result = { code: number; out: string; err: string };
 /** A stack in a home and on ports of its own, through the commands as an operator gives them. */
 export async function makeOwnStack(folder: string) {
   const home = join(folder, 'home');
-  let port: number;
+  const port = await freePair();
   let workspaceId = '';
   mkdirSync(folder, { recursive: true, mode: 0o711 });
-  do [port = 0] = await freePorts(1);
-  while (!(await reservePort(port + 1)));
   const apiUrl = `http://127.0.0.1:${port}`;
   const verifyUrl = `http://127.0.0.1:${port + 1}`;
   const environment = (more: NodeJS.ProcessEnv) => ({

@@ -81,12 +81,6 @@ export async function pairOf(members: Member[], shard: number): Promise<{ primar
   return { primary: pair[0]!, replica: pair[1]! };
 }
 
-/** From now on the primary refuses replicas, so its replica receives nothing more. */
-export async function refuseReplicas({ client }: Member): Promise<void> {
-  await client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
-  await client.call('CLIENT', 'KILL', 'TYPE', 'replica');
-}
-
 /** Whether a replica is connected to its primary and up to date. */
 export async function isInSync(replica: Member): Promise<boolean> {
   const info = await replica.client.info('replication');
@@ -103,19 +97,6 @@ export async function takeOver(replica: Member): Promise<void> {
     if (!(await isPrimary(replica))) throw error;
   });
   await until(() => isPrimary(replica));
-}
-
-/** Waits until all members know that this one has slots: otherwise their former primary, started again, may take them back. */
-export async function untilSlotsAreAt(member: Member, members: Member[]): Promise<void> {
-  let maps: string[] = [];
-  const holds = async () => {
-    const running = members.filter((one) => one.client.status === 'ready');
-    maps = await Promise.all(running.map(async (one) => String(await one.client.cluster('NODES'))));
-    return maps.every((map) => new RegExp(`${member.address}@\\S* \\S*master .*connected \\d+-`).test(map));
-  };
-  await until(holds).catch((cause: unknown) => {
-    throw new Error(`the cluster does not give ${member.address} the slots:\n${maps.join('\n')}`, { cause });
-  });
 }
 
 /** Waits for what a server may not be able to answer yet. */

@@ -117,11 +117,8 @@ test('promtool finds nothing wrong with the rules and with what Compose gives Pr
 });
 
 test('every alert fires where its threshold is passed, and stays quiet just below it', async () => {
-  assert.equal(
-    Object.keys(cases).toSorted(),
-    alerts.map(({ alert }) => alert).toSorted(),
-    'each alert has its case here',
-  );
+  // Each alert has its case here.
+  assert.equal(Object.keys(cases).toSorted(), alerts.map(({ alert }) => alert).toSorted());
   await promtool('test', 'rules', testFile('good', cases));
 });
 

@@ -44,9 +44,7 @@ export function ourServices(file: ComposeFile): [name: string, service: Service]
 
 /** The text as Compose reads it with nothing set: `${NAME:-default}` gives the default, `$$` a dollar. */
 export function interpolate(text: string): string {
-  return text.replace(/\$(\$|\{\w+:-([^}]*)\})/g, (_, what: string, fallback?: string) =>
-    what === '$' ? '$' : fallback!,
-  );
+  return text.replace(/\$(?:\$|\{\w+:-([^}]*)\})/g, (_, fallback = '$') => fallback);
 }
 
 /**
@@ -59,14 +57,13 @@ export function environmentProblems(file: ComposeFile, secrets: Record<string, s
     if (typeof reads === 'string') return [`${name}: ${reads}`];
     const environment = service.environment ?? {};
     const unknown = Object.keys(environment).filter((one) => !(one.replace(/_FILE$/, '') in reads));
-    const wrong = Object.entries(environment).flatMap(([one, value]) => interpolationProblem(one, String(value)));
     const given = Object.entries(environment).map(([one, value]) => [one, interpolate(String(value))] as const);
     return [
-      ...unknown.map((one) => `${name}: its program does not read ${one}`),
-      ...wrong.map((problem) => `${name}: ${problem}`),
-      ...given.flatMap(([one, value]) => secretProblem(one, value, service)).map((problem) => `${name}: ${problem}`),
-      ...configProblem(reads, Object.fromEntries(given), secrets).map((problem) => `${name}: ${problem}`),
-    ];
+      ...unknown.map((one) => `its program does not read ${one}`),
+      ...Object.entries(environment).flatMap(([one, value]) => interpolationProblem(one, String(value))),
+      ...given.flatMap(([one, value]) => secretProblem(one, value, service)),
+      ...configProblem(reads, Object.fromEntries(given), secrets),
+    ].map((problem) => `${name}: ${problem}`);
   });
 }
 

@@ -23,17 +23,9 @@ export async function makeBaseImages(engine: Engine, folder: string): Promise<vo
   const images = imagesOf();
   const registry = (await run('npm', ['config', 'get', 'registry'])).stdout.trim();
   const debian = hash([SUITE, PACKAGES]);
-  const made = [
-    ...globSync(`${recipes}/*`),
-    ...globSync(`${front}/*`),
-    'package-lock.json',
-    'apps/stack/servers/kafka-jars.sha256',
-  ];
-  const content = hash([
-    debian,
-    registry,
-    ...made.toSorted().map((file) => readFileSync(join(checkout, file), 'utf8')),
-  ]);
+  const files = ['package-lock.json', 'apps/stack/servers/kafka-jars.sha256'];
+  const made = [...files, ...globSync([`${recipes}/*`, `${front}/*`])].toSorted();
+  const content = hash([debian, registry, ...made.map((file) => readFileSync(join(checkout, file), 'utf8'))]);
   const has = async (image: string, wanted: string) =>
     (await engine.docker('image', 'inspect', '-f', `{{index .Config.Labels "${label}"}}`, image).catch(() => '')) ===
     wanted;
@@ -43,12 +35,8 @@ export async function makeBaseImages(engine: Engine, folder: string): Promise<vo
   if (current.every(Boolean)) return;
   const context = join(folder, 'context');
   await gather(context);
-  const build = (target: string) => ({
-    context,
-    target,
-    args: { NPM_CONFIG_REGISTRY: registry },
-    labels: { [label]: content },
-  });
+  const of = { context, args: { NPM_CONFIG_REGISTRY: registry }, labels: { [label]: content } };
+  const build = (target: string) => ({ ...of, target });
   const services = Object.entries(images).map(([name, image]) => [name, { image, build: build(name) }]);
   await buildImages(engine, Object.fromEntries(services));
   rmSync(context, { recursive: true });
@@ -69,23 +57,15 @@ export async function buildImages(engine: Engine, services: Record<string, objec
 function imagesOf(): Record<string, string> {
   const files = ['Dockerfile', 'docker-compose.yml'].map((file) => readFileSync(join(checkout, file), 'utf8'));
   const named = [...files.join('\n').matchAll(/^ *(?:FROM|image:) ([a-z/-]+):([\w.-]+)/gm)];
-  const stage = (image: string) =>
-    image
-      .split('/')
-      .at(-1)!
-      .replace(/-server$/, '');
+  const stage = (image: string) => image.replace(/^.*\/|-server$/g, '');
   return Object.fromEntries(
     named.filter(([, image]) => image !== 'keytally').map(([, image = '', tag]) => [stage(image), `${image}:${tag}`]),
   );
 }
 
 async function importDebian(engine: Engine, root: string, content: string): Promise<void> {
-  const { stdout } = await run('apt-get', [
-    'indextargets',
-    '--format',
-    '$(CODENAME) $(REPO_URI)',
-    'Created-By: Packages',
-  ]);
+  const targets = ['indextargets', '--format', '$(CODENAME) $(REPO_URI)', 'Created-By: Packages'];
+  const { stdout } = await run('apt-get', targets);
   const [, mirror] = new RegExp(`^${SUITE} (\\S+)`, 'm').exec(stdout) ?? [];
   await run('debootstrap', ['--variant=minbase', `--include=${PACKAGES}`, SUITE, root, ...(mirror ? [mirror] : [])], {
     maxBuffer: 64 * 1024 * 1024,

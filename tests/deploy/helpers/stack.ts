@@ -2,9 +2,10 @@ import { execFile, execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as assert from 'uvu/assert';
-import { freePorts, reservePort } from '../../../apps/stack/process/ports.ts';
+import { freePorts } from '../../../apps/stack/process/ports.ts';
 import { keytally, type Keytally, type KeytallyError } from '../../../clients/node/index.ts';
 import { readComposeFile } from '../../compose/helpers/compose-file.ts';
+import { freePair } from '../../helpers/free-pair.ts';
 import { copyTree } from '../../mutants/copy.ts';
 import { patiently, type Engine } from './engine.ts';
 
@@ -17,9 +18,7 @@ const PATIENT_MS = 300_000;
 /** A checkout with a stack on Docker Compose, through the commands as an operator gives them. `more` goes into a Compose file of its own. */
 export async function makeComposeStack(engine: Engine, folder: string, more: Compose = {}) {
   copyTree(folder);
-  let port: number;
-  do [port = 0] = await freePorts(1);
-  while (!(await reservePort(port + 1)));
+  const port = await freePair();
   writeFileSync(join(folder, 'of-this-machine.json'), JSON.stringify(ofThisMachine()));
   writeFileSync(join(folder, 'more.json'), JSON.stringify(more));
   const env: NodeJS.ProcessEnv = {
@@ -58,9 +57,7 @@ export async function makeComposeStack(engine: Engine, folder: string, more: Com
     container: async (service: string) => (await stack.compose('ps', '-aq', service)).split('\n')[0]!,
     /** Runs a program in a container of a service. */
     exec: (service: string, ...args: string[]) => stack.run('docker', ['compose', 'exec', '-T', service, ...args]),
-    async state(
-      service: string,
-    ): Promise<{ Status: string; OOMKilled: boolean; Health?: { Status: string }; Pid: number }> {
+    async state(service: string): Promise<{ Status: string; Health?: { Status: string } }> {
       return JSON.parse(await engine.docker('inspect', '-f', '{{json .State}}', await stack.container(service)));
     },
     /** Waits until every container that has a health check passes it. */
@@ -127,7 +124,6 @@ export async function makeComposeStack(engine: Engine, folder: string, more: Com
   return stack;
 }
 
-export type ComposeStack = Awaited<ReturnType<typeof makeComposeStack>>;
 /** A key with credits, and how many calls of it were answered. */
 export type Customer = { workspaceId: string; key: string; calls: number };
 

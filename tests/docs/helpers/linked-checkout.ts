@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkout } from '../../../apps/stack/process/home.ts';
-import { freePorts, reservePort } from '../../../apps/stack/process/ports.ts';
+import { freePair } from '../../helpers/free-pair.ts';
 
 type Ran = { code: number; out: string; err: string };
 /** A folder that is the checkout with a stack of its own: `make up` there disturbs no other. */
@@ -21,9 +21,7 @@ export async function linkCheckout(): Promise<LinkedCheckout> {
   for (const name of readdirSync(checkout)) {
     if (!ownNames.includes(name)) symlinkSync(join(checkout, name), join(folder, name));
   }
-  let port: number;
-  do [port = 0] = await freePorts(1);
-  while (!(await reservePort(port + 1)));
+  const port = await freePair();
   return {
     async run(shell, script, env = {}) {
       const file = join(folder, `page.${shell}`);

@@ -1,6 +1,6 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync } from 'node:fs';
 import { checkout } from '../../../apps/stack/process/home.ts';
+import { readText } from '../../helpers/read-text.ts';
 
 /** One page of documentation, by its path in the checkout. */
 export type Page = { path: string; text: string };
@@ -10,11 +10,10 @@ export type Block = { language: string; text: string; expected: string | undefin
 
 /** All pages for people, the README first. */
 export function readPages(): Page[] {
-  const paths = ['*.md', 'docs/**/*.md', 'clients/*/README.md'].flatMap((glob) =>
-    globSync(glob, { cwd: checkout }).toSorted(),
-  );
+  const globs = ['*.md', 'docs/**/*.md', 'clients/*/README.md'];
+  const paths = globs.flatMap((glob) => globSync(glob, { cwd: checkout }).toSorted());
   const sorted = paths.toSorted((a, b) => Number(b === 'README.md') - Number(a === 'README.md'));
-  return sorted.map((path) => ({ path, text: readFileSync(join(checkout, path), 'utf8') }));
+  return sorted.map((path) => ({ path, text: readText(path) }));
 }
 
 /** The fenced blocks of a page, in order. */
