@@ -24,14 +24,8 @@ const assetsOf = (html: string) => [...html.matchAll(/(?:src|href)="(\/console\/
 
 test('every path of the console, and the portal, is one page, which may run its own scripts alone, speak with us alone, and not be framed', async () => {
   const page = await get('/console');
-  for (const path of [
-    '/console/',
-    '/console/sessions',
-    '/console/w/ws_1/keys',
-    '/console/w/..%2f..%2fetc/passwd',
-    '/portal',
-  ])
-    assert.is((await get(path)).text, page.text, path);
+  const pages = '/console/ /console/sessions /console/w/ws_1/keys /console/w/..%2f..%2fetc/passwd /portal';
+  for (const path of pages.split(' ')) assert.is((await get(path)).text, page.text, path);
   assert.match(page.headers.get('content-type') ?? '', /^text\/html/);
   for (const path of ['/console', '/portal', ...assetsOf(page.text)]) {
     const { headers } = await get(path);
@@ -59,13 +53,8 @@ test('the page is asked for each time, and its files, whose names have a hash, a
 });
 
 test('what is not a file of the console, and another method, is refused', async () => {
-  for (const path of [
-    '/console/assets/',
-    '/console/assets/x.js',
-    '/console/assets/%2e%2e%2fpackage.json',
-    '/consolexyz',
-  ])
-    assert.is((await get(path)).status, 404, path);
+  const none = '/console/assets/ /console/assets/x.js /console/assets/%2e%2e%2fpackage.json /consolexyz';
+  for (const path of none.split(' ')) assert.is((await get(path)).status, 404, path);
   const posted = await world.call('post', '/console', {}, { token: null });
   assert.equal([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD']);
 });

@@ -61,13 +61,8 @@ test('CORS_ORIGINS lets in pages of these origins only, also to read errors, and
     assert.match(headers.get('vary')!, /\bOrigin\b/);
     assert.not.ok(headers.get('access-control-allow-credentials'));
   }
-  for (const Origin of [
-    'https://evil.example',
-    `${OURS}.evil.example`,
-    `${OURS}:8443`,
-    'null',
-    OURS.replace('s:', ':'),
-  ]) {
+  const others = ['https://evil.example', `${OURS}.evil.example`, `${OURS}:8443`, 'null', OURS.replace('s:', ':')];
+  for (const Origin of others) {
     const { headers } = await world.call('get', `${url}/api/v1/workspace`, undefined, { headers: { Origin } });
     assert.not.ok(headers.get('access-control-allow-origin'), Origin);
     assert.match(headers.get('vary')!, /\bOrigin\b/, 'or a cache would give one the answer to the other');

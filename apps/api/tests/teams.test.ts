@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
 import { asTeam, connectPostgres, setTeam, type Sql, type Transaction } from '../../../shared/stores/postgres.ts';
 import { urlOfApi } from './helpers/own-api.ts';
-import { makeWorld, must, once } from './helpers/calls.ts';
+import { callsOf, makeWorld, once } from './helpers/calls.ts';
 
 // Postgres keeps teams apart too, in case a query forgets its own condition.
 
@@ -15,17 +15,9 @@ const other = await world.newTeam();
 for (const { token } of [world.team, other]) await fill(token);
 test.after(async () => void (await Promise.all([asApi.end(), everyTeam.end()])));
 
-// The column that says whose a row is.
-const tables = {
-  teams: 'id',
-  workspaces: 'team_id',
-  api_keys: 'team_id',
-  credit_ledger: 'team_id',
-  audit_log: 'team_id',
-};
-
 test('a query without its team filter sees the rows of the team that it runs for, and no others', async () => {
-  for (const [name, column] of Object.entries(tables)) {
+  for (const name of ['teams', 'workspaces', 'api_keys', 'credit_ledger', 'audit_log']) {
+    const column = name === 'teams' ? 'id' : 'team_id';
     const teamsIn = async (sql: Sql | ReturnType<typeof asTeam>) => {
       const rows = await sql<{ team: string }[]>`select distinct ${sql(column)} as team from ${sql(name)}`;
       return rows.map((row) => row.team).toSorted();
@@ -142,13 +134,12 @@ test("the programs' database roles have no more rights than they need", async ()
 
 /** Creates what rows of other tables name, for the token's team. */
 async function fill(token: string): Promise<void> {
-  const make = async (path: string, body: object, status = 201) =>
-    (await must(status, world.call('post', path, body, { token, headers: once() }))).body;
-  const workspaceId = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;
+  const { make, post } = callsOf(world, token);
+  const workspaceId = (await make('/api/v1/workspace', { name: 'w' })).id;
   await make(`/api/v1/workspace/${workspaceId}/scope`, { name: 's', representation: 'documents' });
   const meter = { workspaceId, externalMeterId: 'm' };
-  const { billing } = await make('/api/v1/customer-billing', meter);
-  await make(`/api/v1/customer-billing/${billing.id}/adjustment`, { amount: '1', reason: 'r' });
-  await make('/api/v1/customer-billing/refill', { ...meter, refill: 1 }, 200);
+  const { id } = await make('/api/v1/customer-billing', meter);
+  await make(`/api/v1/customer-billing/${id}/adjustment`, { amount: '1', reason: 'r' }, once());
+  await post('/api/v1/customer-billing/refill', { ...meter, refill: 1 }, once());
   await make('/api/v1/api-key', { name: 'k', ...meter, scopes: [{ representation: 'documents', read: true }] });
 }

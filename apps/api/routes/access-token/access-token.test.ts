@@ -69,13 +69,10 @@ test('an expired token leaves Redis a day later, gets the same answer before and
 test('a token grants only what it holds: permissions, workspaces and time', async () => {
   const [ours, other] = [await world.newWorkspace(world.team.id), await world.newWorkspace(world.team.id)];
   const expiresAt = Date.now() + 60_000;
+  const inSome = (...workspaceIds: string[]) => ({ workspaceIds });
   for (const [parent, granted, beyond] of [
     [{}, [{}], [{ permissions: ['key:read', 'key:write'] }]],
-    [
-      { workspaceIds: [ours] },
-      [{ workspaceIds: [ours] }],
-      [{}, { workspaceIds: [other] }, { workspaceIds: [ours, other] }],
-    ],
+    [inSome(ours), [inSome(ours)], [{}, inSome(other), inSome(ours, other)]],
     [{ expiresAt }, [{ expiresAt }], [{}, { expiresAt: expiresAt + 1 }]],
   ] as const) {
     const { token } = await newToken({ permissions: ['token:write', 'key:read'], ...parent });

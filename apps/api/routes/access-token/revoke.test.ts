@@ -16,11 +16,8 @@ test('a token that was just revoked writes nothing, and gets no kept answer agai
   await must(201, mintWith(leaked.token, { headers }));
   await revoke(leaked.id, world.team.token);
   // The api still has it in its memory of callers.
-  for (const writing of [
-    mintWith(leaked.token),
-    mintWith(leaked.token, { headers }),
-    world.call('post', '/api/v1/jwt', { payload: {} }, leaked),
-  ])
+  const signing = world.call('post', '/api/v1/jwt', { payload: {} }, leaked);
+  for (const writing of [mintWith(leaked.token), mintWith(leaked.token, { headers }), signing])
     await refused(40102, writing);
 });
 
@@ -49,12 +46,8 @@ test('a token revokes no token above it, though itself, its siblings and those b
   const [child, sibling] = [await mint(root.token), await mint(root.token)];
   const grandchild = await mint(child.token);
   const alone = ({ id }: Minted) => `${PATH}/${id}?descendants=false`;
-  for (const [above, by] of [
-    [root, child],
-    [root, grandchild],
-    [child, grandchild],
-  ] as const)
-    await refused(40304, callsOf(world, by.token).ask('delete', alone(above)));
+  for (const by of [child, grandchild]) await refused(40304, callsOf(world, by.token).ask('delete', alone(root)));
+  await refused(40304, callsOf(world, grandchild.token).ask('delete', alone(child)));
   for (const one of [root, child, grandchild]) assert.equal(await statusesOf(one), [200, 200]);
   for (const one of [grandchild, sibling, child]) await callsOf(world, child.token).remove(alone(one));
 });

@@ -167,8 +167,7 @@ test('a key brings the record of its meter and its credits, once and with itself
     { key: wrong, externalMeterId: 'free', billing: { credits: '5' } },
     { key: wrong, externalMeterId: 'none', billing: { credits: '9000000000', schedule } },
   ];
-  const results = await importKeys(items);
-  assert.equal(outcomesOf(results), ['imported', 'imported', 'imported', 'imported', 40932, 40006]);
+  assert.equal(outcomesOf(await importKeys(items)), [...Array(4).fill('imported'), 40932, 40006]);
   assert.ok((await importKeys(items.slice(0, 4))).every(({ result }) => result === 'existing'));
   const spend = async (key: string, usage: string) => {
     const { status, billing } = (await must(200, customers.verify({ key, billing: { usage } }))).body;
@@ -182,13 +181,9 @@ test('a key brings the record of its meter and its credits, once and with itself
   const query = `workspaceId=${workspaceId}&externalMeterId=`;
   await refused(40404, ask('get', `/api/v1/customer-billing?${query}none`));
   const { id } = await read(`/api/v1/customer-billing?${query}shared`);
-  const grants = await read(`/api/v1/customer-billing/${id}/grants`);
-  assert.equal(grants.map((one: Record<string, unknown>) => [one['credits'], one['state']]).toSorted(), [
-    ['1', 'ACTIVE'],
-    ['2', 'ACTIVE'],
-    ['334', 'PENDING'],
-    ['334', 'PENDING'],
-  ]);
+  const grants = columns(await read(`/api/v1/customer-billing/${id}/grants`), 'state', 'credits');
+  const coming = ['PENDING 334', 'PENDING 334'];
+  assert.equal(grants.map((one) => one.join(' ')).toSorted(), ['ACTIVE 1', 'ACTIVE 2', ...coming]);
   const token = await world.newToken(world.team.id, ['key:write']);
   const keys = [{ name: 'n', workspaceId, ...items[0], key: foreign() }];
   const { body } = await must(200, world.call('post', PATH, { keys }, { token }));
@@ -228,8 +223,7 @@ test('the text of an imported key is in no answer, log, table or audit line', as
   const middle = key.slice(6, -6);
   assert.not.ok((answer.text + output).includes(middle));
   for (const table of ['api_keys', 'key_texts', 'audit_log', 'changes', 'idempotency_keys']) {
-    const found =
-      await world.sql`select from ${world.sql(table)} t where t::text like ${`%${middle.replaceAll('_', '\\_')}%`}`;
+    const found = await world.sql`select from ${world.sql(table)} t where strpos(t::text, ${middle}) > 0`;
     assert.is(found.length, 0, table);
   }
 });

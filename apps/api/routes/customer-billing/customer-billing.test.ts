@@ -4,7 +4,7 @@ import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { dayOf } from '../../../../shared/events/event.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { leaveAdjustment, makeBackground } from '../../tests/helpers/background.ts';
+import { leaveAdjustment } from '../../tests/helpers/background.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 import { callsOf, codesOf, column, columns, joinWorld, must, once } from '../../tests/helpers/calls.ts';
 
@@ -158,24 +158,11 @@ test('an adjustment is in the balance at once and in the books on its day, with 
   assert.equal(told, [[FIRST_DAY, '[secret]', '-1.5', 0]]);
   // The spending may lie on two days.
   assert.equal([...new Set(column(others, 'billingUsageName'))], ['default']);
-  const events = column(others, 'events').reduce((sum, some) => sum + some);
-  assert.is(events, 2);
+  assert.is(
+    column(others, 'events').reduce((sum, some) => sum + some),
+    2,
+  );
   assert.is((await records.proof(id)).status, 'EXACT');
-});
-
-test('concurrent adjustments get consecutive numbers, none is lost, and applied again none counts twice', async () => {
-  const { id, meter } = await records.record();
-  const made = await Promise.all(Array.from({ length: 8 }, () => records.adjust(id, '0.01')));
-  const numbers = made.map(({ number }) => number as number).toSorted((a, b) => a - b);
-  assert.equal(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
-  assert.is(await usedOf(id), '0.08');
-  await world.sql`
-    update changes set applied_at = null, created_at = now() - interval '1 hour'
-    where entity_id in (select id from adjustments where billing_id = ${id})`;
-  await makeBackground(world).sweep();
-  assert.is(await usedOf(id), '0.08');
-  await world.booked();
-  assert.is(await records.customers.usage(meter), '0.08');
 });
 
 test('the next adjustment applies first the one before it that is stored and not in force', async () => {

@@ -75,22 +75,14 @@ test('a month tells each movement between its opening and closing balances, in t
   const made = await exact(records, id, 'month=2026-10');
   assert.equal(made.opening, { total: '100', used: '1.5', expired: '0', remaining: '98.5' });
   const used = { day: '2026-10-02', kind: 'usage', balance: 'used' };
+  const adjusted = { day: '2026-10-05', kind: 'adjustment' };
   assert.equal(made.movements, [
     { day: '2026-10-02', kind: 'granted', name: 'by mistake', balance: 'total', amount: '7', grantId: wrong },
     { day: '2026-10-02', kind: 'granted', name: 'promo', balance: 'total', amount: '10', grantId: short },
     { day: '2026-10-02', kind: 'voided', name: 'by mistake', balance: 'expired', amount: '7', grantId: wrong },
     { ...used, name: 'calls', amount: '2', events: 1 },
     { ...used, name: 'tokens', amount: '0.250001', events: 2 },
-    {
-      ...used,
-      day: '2026-10-05',
-      kind: 'adjustment',
-      name: 'tokens',
-      amount: '-0.25',
-      eventId,
-      tokenId,
-      reason: '=wrong',
-    },
+    { ...used, ...adjusted, name: 'tokens', amount: '-0.25', eventId, tokenId, reason: '=wrong' },
     { day: '2026-10-31', kind: 'expired', name: 'promo', balance: 'expired', amount: '7.749999', grantId: short },
   ]);
   assert.equal(made.closing, { total: '117', used: '3.500001', expired: '14.749999', remaining: '98.75' });
@@ -116,14 +108,10 @@ test("days and months are those of the workspace's time zone, and a name may rea
   const records = await newRecords('Asia/Kathmandu');
   const { id, key } = await records.record('100');
   await backdateRows(world.sql, records.workspaceId, at('2026-08-10T00:00Z'));
-  for (const [usage, time] of [
-    ['1', '2026-09-30T18:14:59Z'],
-    ['2', '2026-09-30T18:15:00Z'],
-    ['4', '2026-10-31T18:14:59Z'],
-    ['8', '2026-10-31T18:15:00Z'],
-  ] as const) {
-    await records.spend(key, usage, { usageName: '(all)' });
-    await backdate(redis, at(time));
+  // The last second of a month there, and the first of the next.
+  for (const [i, day] of ['2026-09-30', '2026-09-30', '2026-10-31', '2026-10-31'].entries()) {
+    await records.spend(key, String(2 ** i), { usageName: '(all)' });
+    await backdate(redis, at(`${day}T18:${i % 2 === 0 ? '14:59' : '15:00'}Z`));
   }
   await records.adjust(id, '16', { usageName: 'tokens', day: '2026-10-31' });
   await records.adjust(id, '32', { usageName: 'tokens', day: '2026-11-01' });

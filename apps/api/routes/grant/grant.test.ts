@@ -38,11 +38,8 @@ test('a grant begins at once, and has the priority 50 and no end unless they are
     await records.refused(40001, `${records.path(id)}/grant`, wrong);
   const other = await records.record();
   const elsewhere = `${records.path(other.id)}/grant/${grant.id}`;
-  for (const [method, path, body] of [
-    ['get', elsewhere],
-    ['post', `${elsewhere}/void`, { reason: 'r' }],
-  ] as const)
-    await refused(40430, ask(method, path, body), 'it is a grant of its own record alone');
+  for (const asked of [ask('get', elsewhere), ask('post', `${elsewhere}/void`, { reason: 'r' })])
+    await refused(40430, asked, 'it is a grant of its own record alone');
 });
 
 test('what is left of a grant when it ends has expired, and so has what is given back of it, also once the account has forgotten it', async () => {
@@ -158,12 +155,11 @@ test('once 200 grants of a record ended or were voided within a day none is made
   const kept = await records.granted(id, { credits: '1', priority: 90 });
   await records.voided(id, await records.granted(id, { credits: '1', priority: 10 }));
   await repeatEnded(world, redis, id, 199);
-  for (const [path, body] of [
-    ['grant', { credits: '1' }],
-    [`grant/${kept}/void`, { reason: 'r' }],
-    ['grant-schedule', { credits: '1', every: 'day' }],
-  ] as const)
-    await records.refused(40944, `${records.path(id)}/${path}`, body);
+  const endings = { grant: {}, [`grant/${kept}/void`]: { reason: 'r' }, 'grant-schedule': { every: 'day' } };
+  for (const [path, body] of Object.entries(endings)) {
+    const asked = 'reason' in body ? body : { credits: '1', ...body };
+    await records.refused(40944, `${records.path(id)}/${path}`, asked);
+  }
   await records.refill(meter, '1');
   assert.is((await records.spend(key, '3')).status, 'VALID');
 });

@@ -104,12 +104,9 @@ test('a JWT of our own key is INVALID with a foreign issuer, a critical header o
 });
 
 test('a payload sets no claim of the service', async () => {
-  for (const [payload, place] of [
-    ['{"exp":5}', '/payload/exp'],
-    ['{"iss":"me","nbf":1}', '/payload/iss'],
-  ] as const) {
-    const sent = world.call('post', PATH, undefined, { raw: `{"payload":${payload}}` });
-    assert.is((await refused(40005, sent)).details[0].path, place);
+  for (const payload of [{ exp: 5 }, { iss: 'me', nbf: 1 }]) {
+    const { details } = await refused(40005, world.call('post', PATH, { payload }));
+    assert.is(details[0].path, `/payload/${Object.keys(payload)[0]}`);
   }
 });
 
@@ -143,14 +140,9 @@ test('a signer may narrow a JWT to some of its own workspaces, and never name an
   assert.equal(decodeJwt(await jwts.sign(limited, { workspaceIds: [b] }))[CLAIM], [b]);
   assert.equal(decodeJwt(await jwts.sign(world.team, { workspaceIds: [a] }))[CLAIM], [a]);
   const foreign = await world.newWorkspace((await world.newTeam()).id);
-  for (const [workspaceIds, who] of [
-    [[c], limited],
-    [[a, c], limited],
-    [[foreign], world.team],
-    [[newId('ws')], world.team],
-    [['x'], world.team],
-  ] as const)
-    await refused(40302, jwts.signing(who, { workspaceIds }), JSON.stringify(workspaceIds));
+  for (const workspaceIds of [[c], [a, c]]) await refused(40302, jwts.signing(limited, { workspaceIds }));
+  for (const id of [foreign, newId('ws'), 'x'])
+    await refused(40302, jwts.signing(world.team, { workspaceIds: [id] }), id);
   for (const claim of [[c], null]) await refused(40005, jwts.signing(limited, { payload: { [CLAIM]: claim } }));
 });
 

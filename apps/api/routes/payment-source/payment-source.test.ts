@@ -1,5 +1,4 @@
 import { createRequire } from 'node:module';
-import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
@@ -8,7 +7,8 @@ import { request } from '../../../../tests/helpers/request.ts';
 import { callsOf, codesOf, column, columns, joinWorld, must, refused } from '../../tests/helpers/calls.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 
-// What payments become, by the api's answers. What events say, and rules make: resources/payments.
+// What payments become, by the api's answers. What events say, and rules make: resources/payments. In any order, and told again: the
+// simulator.
 
 const Stripe = createRequire(import.meta.url)('stripe');
 const { webhooks } = new Stripe('sk_test_none');
@@ -94,18 +94,10 @@ test('what is signed wrongly, too large, or of no source is refused, and what sa
 test('a new secret leaves the one before, unless that is to end', async () => {
   const source = await newSource();
   const path = `${PATH}/${source.id}`;
-  const tried = async () =>
-    codesOf(
-      await Promise.all(
-        [SECRET, 'whsec_second', 'whsec_third'].map((secret) => send(source, 'charge.failed', {}, { secret })),
-      ),
-    );
-  const versions = async () =>
-    columns(
-      await world.sql`select version, sealed_under from payment_sources where id = ${source.id}`,
-      'version',
-      'sealedUnder',
-    );
+  const trying = (secret: string) => send(source, 'charge.failed', {}, { secret });
+  const tried = async () => codesOf(await Promise.all([SECRET, 'whsec_second', 'whsec_third'].map(trying)));
+  const row = () => world.sql`select version, sealed_under from payment_sources where id = ${source.id}`;
+  const versions = async () => columns(await row(), 'version', 'sealedUnder');
   const { hasSecret, previousSecretUntil } = await by.change(path, { secret: 'whsec_second' });
   assert.ok(hasSecret && Date.parse(previousSecretUntil) > Date.now());
   assert.equal(await tried(), [200, 200, 40070]);
@@ -152,10 +144,8 @@ test('a refund waits while 200 grants of the record ended within a day, and is d
     const { payment } = await settled(refund(source, intent, 400));
     assert.equal([payment.state, payment.voidedCredits, await available(id)], ['REFUND_WAITS', '0', '10'], again);
     await passTime(world, world.redis, id, 25 * 3_600_000);
-    const done =
-      again === 'told'
-        ? (await settled(refund(source, intent, 400))).payment
-        : await by.post(`${PATH}/${source.id}/payment/${payment.id}/apply`);
+    const told = again === 'told' && (await settled(refund(source, intent, 400))).payment;
+    const done = told || (await by.post(`${PATH}/${source.id}/payment/${payment.id}/apply`));
     assert.equal([done.state, done.voidedCredits, await available(id)], ['GRANTED', '4', '6'], again);
   }
 });
@@ -177,9 +167,7 @@ test('what can not be granted is listed with its reason, and applied once that i
     const { state, credits, voidedCredits } = await by.post(`${path}/payment/${waiting.id}/apply`);
     assert.equal([state, credits, voidedCredits], ['GRANTED', '10', '2.5']);
   }
-  const record = await by.read(
-    `/api/v1/customer-billing?${new URLSearchParams({ workspaceId, externalMeterId: meter }).toString()}`,
-  );
+  const record = await by.read(`/api/v1/customer-billing?workspaceId=${workspaceId}&externalMeterId=${meter}`);
   assert.is(record.availableCredits, '7.5');
   assert.equal(column(await by.read(`${path}/payments`), 'state'), ['GRANTED', 'OTHER_CURRENCY', 'TOO_MANY_CREDITS']);
 });
@@ -222,18 +210,11 @@ test('a payment of an invoice and the refund of its payment intent meet by what 
       ['charge.refunded', { id: `ch_${n}`, payment_intent: `pi_${n}`, amount_refunded: 400 }],
       ['invoice_payment.paid', { invoice: `in_${n}`, payment: { payment_intent: `pi_${n}` } }],
     ] as const;
-  for (const order of [
-    [0, 1, 2],
-    [0, 2, 1],
-    [1, 0, 2],
-    [1, 2, 0],
-    [2, 0, 1],
-    [2, 1, 0],
-  ]) {
+  for (const order of ['012', '021', '102', '120', '201', '210']) {
     const { id, meter } = await ofInvoices.record();
     const all = events(meter, newId('pay'));
-    for (const place of order) await settled(send(source, all[place]![0], all[place]![1]));
-    assert.is(await available(id), '6', order.join());
+    for (const place of order.split('').map(Number)) await settled(send(source, all[place]![0], all[place]![1]));
+    assert.is(await available(id), '6', order);
   }
   // Told as two payments, by sources that were not there together.
   const { id, meter } = await ofInvoices.record();
@@ -253,33 +234,6 @@ test('a payment of an invoice and the refund of its payment intent meet by what 
   const applied = await by.post(`${PATH}/${source.id}/payment/${second.id}/apply`);
   assert.equal([applied.voidedCredits, await available(id)], ['10', '6']);
   assert.equal(columns((await by.read(`${path}/payments`)).slice(-1), 'id', 'voidedCredits'), [[first.id, '4']]);
-});
-
-test('any order and repetition of payments and refunds gives the same credits', async () => {
-  const source = await newSource();
-  const amounts = fc.array(fc.nat(9), { minLength: 1, maxLength: 2 });
-  const payments = fc.array(amounts, { minLength: 1, maxLength: 2 });
-  const told = payments.chain((all) => {
-    const events = all.flatMap((refunds, n) => [{ n, refunded: -1 }, ...refunds.map((refunded) => ({ n, refunded }))]);
-    const again = fc.array(fc.constantFrom(...events), { maxLength: 2 });
-    return again.chain((more) =>
-      fc.record({
-        all: fc.constant(all),
-        events: fc.shuffledSubarray([...events, ...more], { minLength: events.length + more.length }),
-      }),
-    );
-  });
-  await fc.assert(
-    fc.asyncProperty(told, async ({ all, events }) => {
-      const { id, meter } = await records.record();
-      const intents = all.map(() => newIntent(meter, { amount_received: 900 }));
-      for (const { n, refunded } of events)
-        await settled(refunded < 0 ? pay(source, intents[n]!) : refund(source, intents[n]!, refunded * 100));
-      const left = all.reduce((sum, refunds) => sum + 9 - Math.max(...refunds), 0);
-      assert.is(await available(id), String(left));
-    }),
-    { numRuns: 12, seed: 20261130 },
-  );
 });
 
 test('wrong rules and destinations are refused, and a workspace has at most ten sources', async () => {

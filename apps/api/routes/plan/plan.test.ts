@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeRecords } from '../../tests/helpers/records.ts';
-import { callsOf, columns, joinWorld, once, refused } from '../../tests/helpers/calls.ts';
+import { callsOf, column, columns, joinWorld, once, refused } from '../../tests/helpers/calls.ts';
 
 const world = await joinWorld();
 const { ask, read, make, change, remove } = callsOf(world);
@@ -13,40 +13,26 @@ const RECORD = '/api/v1/customer-billing';
 const limits = [{ name: 'daily', unit: 'requests', limit: 1000, per: 'day' }];
 const alerts = [{ name: 'low', when: { usedPercent: 80 } }];
 const monthly = { credits: '100', every: 'month', name: 'allowance' };
+const toCome = Array(2).fill('PENDING allowance 100');
 const trial = { credits: '5', expiresIn: 1_209_600, name: 'trial', priority: 10 };
 await make(`/api/v1/workspace/${workspaceId}/scope`, { name: 'Export', representation: 'export' });
 
 test('each change of a plan is a version, which can be read, and a line of the audit log', async () => {
   const made = await make(PLAN, { name: 'free', grants: [{ credits: '5.50' }] });
   const { createdAt, updatedAt, ...rest } = made;
-  assert.equal(rest, {
-    id: made.id,
-    workspaceId,
-    name: 'free',
-    version: 1,
-    applying: false,
-    grants: [{ credits: '5.5', priority: 50 }],
-  });
+  const grants = [{ credits: '5.5', priority: 50 }];
+  assert.equal(rest, { id: made.id, workspaceId, name: 'free', version: 1, applying: false, grants });
   assert.ok(createdAt && updatedAt);
   const second = await change(`${PLAN}/${made.id}`, { name: 'Free', limits, grants: null });
   assert.equal([second.name, second.version, second.limits, second.grants], ['Free', 2, limits, undefined]);
   assert.is((await change(`${PLAN}/${made.id}`, { limits })).version, 2, 'the same again is no version');
-  assert.equal((await read(`${PLAN}/${made.id}?version=1`)).grants, [{ credits: '5.5', priority: 50 }]);
+  assert.equal((await read(`${PLAN}/${made.id}?version=1`)).grants, grants);
   await refused(40432, ask('get', `${PLAN}/${made.id}?version=3`));
   assert.equal(await read(`${PLAN}/${made.id}`), await change(`${PLAN}/${made.id}`, {}));
   assert.ok((await read(`${PLAN}s`)).some(({ id }: { id: string }) => id === made.id));
   const both = await Promise.all(['8', '9'].map((spendCap) => change(`${PLAN}/${made.id}`, { spendCap })));
-  assert.equal(
-    columns(
-      both.toSorted((a, b) => a.version - b.version),
-      'version',
-      'limits',
-    ),
-    [
-      [3, limits],
-      [4, limits],
-    ],
-  );
+  assert.equal(new Set(column(both, 'version')), new Set([3, 4]));
+  assert.equal(column(both, 'limits'), [limits, limits]);
   await remove(`${PLAN}/${made.id}`);
   await refused(40432, ask('get', `${PLAN}/${made.id}`));
   const lines = await read(`/api/v1/audit-log?resourceId=${made.id}`);
@@ -77,29 +63,13 @@ test('what a plan cannot give is refused by its field', async () => {
 });
 
 test('a billing record made with a plan has its settings and credits, and what the request says goes before them', async () => {
-  const plan = await make(PLAN, {
-    name: 'pro',
-    allowOverages: true,
-    spendCap: '500',
-    limits,
-    alerts,
-    grants: [trial],
-    schedules: [monthly],
-  });
+  const settings = { allowOverages: true, spendCap: '500', limits, alerts };
+  const plan = await make(PLAN, { name: 'pro', ...settings, grants: [trial], schedules: [monthly] });
   const billing = await recordWith(plan.id);
-  const { planId, planVersion, allowOverages, spendCap, availableCredits } = billing;
-  assert.equal(
-    { planId, planVersion, allowOverages, spendCap, availableCredits },
-    { planId: plan.id, planVersion: 1, allowOverages: true, spendCap: '500', availableCredits: '105' },
-  );
-  assert.equal([billing.limits, billing.alerts], [limits, alerts]);
+  assert.equal([billing.planId, billing.planVersion, billing.availableCredits], [plan.id, 1, '105']);
+  assert.equal({ ...billing, ...settings }, billing);
   assert.equal((await records.billing(billing.id)).availableCredits, '105');
-  assert.equal(await grantsOf(billing.id), [
-    'ACTIVE trial 5',
-    'ACTIVE allowance 100',
-    'PENDING allowance 100',
-    'PENDING allowance 100',
-  ]);
+  assert.equal(await grantsOf(billing.id), ['ACTIVE trial 5', 'ACTIVE allowance 100', ...toCome]);
   const [first] = await records.grants(billing.id);
   assert.is(first!.expiresAt - first!.beginsAt, 1_209_600_000);
   const other = await recordWith(plan.id, { spendCap: '7', totalCredits: '3' });
@@ -123,11 +93,8 @@ test('one call makes a customer: the key, and its record with the plan; what the
   assert.equal([second.rateLimitPerSecond, second.scopes, second.billingId], [9, [], key.billingId]);
   assert.is((await records.billing(key.billingId)).totalCredits, '5', 'a record that is there stays as it is');
   await refused(40001, ask('post', '/api/v1/api-key', { name: 'k', workspaceId, planId: plan.id }));
-  const token = await world.newToken(world.team.id, ['key:write']);
-  await refused(
-    40301,
-    callsOf(world, token).ask('post', '/api/v1/api-key', { ...asked, externalMeterId: randomUUID() }),
-  );
+  const writer = callsOf(world, await world.newToken(world.team.id, ['key:write']));
+  await refused(40301, writer.ask('post', '/api/v1/api-key', { ...asked, externalMeterId: randomUUID() }));
 });
 
 test('a scope that was deleted is given to no key, nor is another one of its name; its plan can be changed', async () => {
@@ -137,13 +104,13 @@ test('a scope that was deleted is given to no key, nor is another one of its nam
   );
   const scopes = ['gone', 'kept'].map((representation) => ({ representation, read: true }));
   const plan = await make(PLAN, { name: 'scopes', keys: { scopes } });
-  assert.equal(columns(plan.keys.scopes, 'representation').flat(), ['gone', 'kept']);
+  assert.equal(column(plan.keys.scopes, 'representation'), ['gone', 'kept']);
   await remove(`${SCOPE}/${gone.id}`);
   await make(SCOPE, { name: 'another', representation: 'gone' });
   await change(`${SCOPE}/${kept.id}`, { representation: 'renamed' });
   assert.is((await change(`${PLAN}/${plan.id}`, { spendCap: '5' })).version, 2);
   const key = await make('/api/v1/api-key', { name: 'k', workspaceId, externalMeterId: randomUUID(), planId: plan.id });
-  assert.equal(columns(key.scopes, 'representation').flat(), ['renamed']);
+  assert.equal(column(key.scopes, 'representation'), ['renamed']);
 });
 
 test('a workspace has at most 100 plans', async () => {
@@ -162,20 +129,10 @@ test('another plan now: what is left of the first is voided, the second begins, 
   const path = `${RECORD}/${id}`;
   const after = await change(path, { planId: pro.id });
   assert.equal(after, await records.billing(id), 'the answer says what is in force');
-  assert.equal(
-    [after.planId, after.planVersion, after.allowOverages, after.spendCap, after.limits],
-    [pro.id, 1, true, '9000', undefined],
-  );
-  assert.equal(
-    [after.totalCredits, after.usedCredits, after.availableCredits, after.expiredCredits],
-    ['162', '15', '107', '40'],
-  );
-  assert.equal(await standing(id), [
-    'ACTIVE allowance 100',
-    'ACTIVE undefined 7',
-    'PENDING allowance 100',
-    'PENDING allowance 100',
-  ]);
+  const settings = { planId: pro.id, planVersion: 1, allowOverages: true, spendCap: '9000', limits: undefined };
+  const amounts = { totalCredits: '162', usedCredits: '15', availableCredits: '107', expiredCredits: '40' };
+  for (const [name, value] of Object.entries({ ...settings, ...amounts })) assert.equal(after[name], value, name);
+  assert.equal(await standing(id), ['ACTIVE allowance 100', 'ACTIVE undefined 7', ...toCome]);
   assert.equal(await change(path, { planId: pro.id }), after, 'again changes nothing');
   // Back again: its trial was given.
   const back = await change(path, { planId: free.id, allowOverages: true });

@@ -226,10 +226,8 @@ test('balance, grants and statement of the record of the link show while every k
   assert.equal([billing.availableCredits, billing.usedCredits], ['102', '3']);
   assert.equal([billing.alerts, billing.externalIds], [undefined, undefined], "they are the seller's");
   const { grants } = (await must(200, by(cookie, 'get', `${PORTAL}/grants`))).body;
-  assert.equal(columns(grants, 'name', 'credits', 'metadata'), [
-    [undefined, '100', undefined],
-    ['trial', '5', undefined],
-  ]);
+  assert.equal(columns(grants, 'name', 'credits').join(' '), ',100 trial,5');
+  assert.not.ok(grants.some((one: object) => 'metadata' in one));
   await world.booked();
   const [from, to] = [-1, 1].map((days) => new Date(Date.now() + days * DAY_MS).toISOString().slice(0, 10));
   const statementPath = `${PORTAL}/statement?from=${from}&to=${to}`;

@@ -109,10 +109,8 @@ test('an answer counts once, of the issuer that was asked, for the browser that 
   await refused(40103, enter('keytally=x', query), 'no cookie of the question');
   await must(201, enter(cookie, query));
   await refused(40103, enter(cookie, query), 'replayed');
-  await refused(
-    40308,
-    by(cookie, 'post', `${api}${SESSION}/provided`, undefined, { ...marked, 'Sec-Fetch-Site': 'cross-site' }),
-  );
+  const elsewhere = { ...marked, 'Sec-Fetch-Site': 'cross-site' };
+  await refused(40308, by(cookie, 'post', `${api}${SESSION}/provided`, undefined, elsewhere));
 });
 
 test('a provider that is another than it was called, or does not answer, is unavailable; without one there is none', async () => {
@@ -128,11 +126,8 @@ async function signInAtProvider(start: string, name: string): Promise<string> {
   let [url, form] = [start, undefined as URLSearchParams | undefined];
   for (let step = 0; step < 12; step++) {
     const Cookie = [...jar].map(([key, value]) => `${key}=${value}`).join('; ');
-    const answer = await fetch(url, {
-      redirect: 'manual',
-      headers: { Cookie },
-      ...(form && { method: 'POST', body: form }),
-    });
+    const sent = form && { method: 'POST', body: form };
+    const answer = await fetch(url, { redirect: 'manual', headers: { Cookie }, ...sent });
     for (const cookie of answer.headers.getSetCookie()) {
       const [, key = '', value = ''] = /^([^=]+)=([^;]*)/.exec(cookie) ?? [];
       jar.set(key, value);
@@ -149,14 +144,7 @@ async function signInAtProvider(start: string, name: string): Promise<string> {
 
 function serveProvider(on: Server): void {
   const provider = new Oidc(issuer, {
-    clients: [
-      {
-        client_id: 'keytally',
-        client_secret: CLIENT_SECRET,
-        redirect_uris: [HOME],
-        grant_types: ['authorization_code'],
-      },
-    ],
+    clients: [{ client_id: 'keytally', client_secret: CLIENT_SECRET, redirect_uris: [HOME] }],
     claims: { openid: ['sub', 'groups', 'name'] },
     conformIdTokenClaims: false,
     cookies: { keys: ['a key for cookies'] },

@@ -33,7 +33,6 @@ await books.client.command({
   query_params: { workspaceId, billingId, day: DAY, rows: ROWS },
 });
 await world.sql`insert into usage_marks (workspace_id, billing_id, day) values (${workspaceId}, ${billingId}, ${DAY})`;
-test.after(() => proxy.close());
 
 test('a long CSV has one header and each row once, and as many bytes as it says', async () => {
   const answer = await get({ format: 'csv' });

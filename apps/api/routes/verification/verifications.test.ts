@@ -38,13 +38,8 @@ test('decisions are counted by status, reason, limit and key, alone and together
   const acme = { key_id: 'key_1' };
   const disabled = { status: 'DISABLED', reason: 'DISABLED', key_id: 'key_2' };
   const limited = { ...acme, status: 'RATE_LIMITED', reason: 'RATE_LIMIT', limited_by: 'key/daily' };
-  await happened([
-    acme,
-    { ...acme, kind: 'hold' },
-    // Neither is a call.
-    { ...acme, kind: 'capture' },
-    { ...acme, kind: 'adjustment' },
-  ]);
+  // The last two are no calls.
+  await happened([acme, ...['hold', 'capture', 'adjustment'].map((kind) => ({ ...acme, kind }))]);
   // Of a count that is told more than once the largest counts, and processes are added.
   for (const calls of [1, 2, 1]) await refusals([{ ...limited, calls }]);
   await refusals([
@@ -85,15 +80,12 @@ test('counts by key tell the name that it has now, also of a deleted one, to who
   await calls.change(`${path}/${renamed.id}`, { name: 'new' });
   await calls.remove(`${path}/${deleted.id}`);
   await happened([{ key_id: renamed.id }, { key_id: deleted.id }]);
-  const finance = await world.newToken(world.team.id, ['usage:read']);
-  for (const [token, names] of [
-    [world.team.token, ['new', 'gone']],
-    [finance, [undefined, undefined]],
-  ] as const) {
+  const names = async (token?: string) => {
     const { data } = await counted({ groupBy: 'key' }, token);
-    const nameOf = ({ id }: { id: string }) => data.find(({ apiKeyId }) => apiKeyId === id)!.apiKeyName;
-    assert.equal([nameOf(renamed), nameOf(deleted)], names);
-  }
+    return [renamed, deleted].map(({ id }) => data.find(({ apiKeyId }) => apiKeyId === id)!.apiKeyName);
+  };
+  assert.equal(await names(), ['new', 'gone']);
+  assert.equal(await names(await world.newToken(world.team.id, ['usage:read'])), [undefined, undefined]);
 });
 
 test('calls of the keys that have a meter now are counted, of no more than 1,000', async () => {
@@ -147,9 +139,8 @@ test('the last hundred decisions of a key, a meter or a workspace tell when, wha
   const { id, meter } = await customers.meteredKey('2');
   const other = await customers.newKey({ externalMeterId: meter });
   const { id: billing_id } = await customers.billing(meter);
-  const at = (secondsAgo: number) => ({
-    time: new Date(now - secondsAgo * 1_000).toISOString().slice(0, -1).replace('T', ' '),
-  });
+  const textAt = (ms: number) => new Date(ms).toISOString().slice(0, -1).replace('T', ' ');
+  const at = (secondsAgo: number) => ({ time: textAt(now - secondsAgo * 1_000) });
   const used = { cost_micros: '1500000', used_micros: '4000000' };
   await happened([
     { key_id: id, billing_id, route: 'GET /a', ...at(86_500) },
@@ -189,11 +180,7 @@ test('the last hundred decisions of a key, a meter or a workspace tell when, wha
     [{ from: `${now - 30_000}`, to: `${now - 10_000}` }, [20, 30]],
     [{ externalMeterId: meter, to: `${now - 60_000}` }, [80_000]],
   ] as const)
-    assert.equal(
-      (await recent({ workspaceId: own, ...asked })).map(([ago]: number[]) => ago),
-      secondsAgo,
-      JSON.stringify(asked),
-    );
+    assert.equal(column(await recent({ workspaceId: own, ...asked }), '0'), secondsAgo, JSON.stringify(asked));
   const [{ billingUsage, usedCredits }] = await calls.read(`/api/v1/verifications/recent?apiKeyId=${id}&refused=false`);
   assert.equal([billingUsage, usedCredits], ['1.5', '4']);
   const many = Array.from({ length: 99 }, () => refusal(id, 'DISABLED', 5));
@@ -225,8 +212,10 @@ async function counted(query: Record<string, string>, token?: string) {
 /** Counts of refusals, as processes told them. */
 function refusals(counts: object[]): Promise<unknown> {
   const cell = { team_id: world.team.id, workspace_id: own, minute: noon / 1_000, boot: 'boot' };
-  const cells = counts.map((one) => ({ ...cell, ...one }));
-  return insert('refusals', cells);
+  return insert(
+    'refusals',
+    counts.map((one) => ({ ...cell, ...one })),
+  );
 }
 
 /** Events of calls that were VALID, and others. */

@@ -78,14 +78,13 @@ const lines = [
 ].flat();
 const anyLine = fc.tuple(fc.constantFrom(...names), fc.stringMatching(/^[\t -~\u00e9\u00ff]{0,60}$/));
 
+const oddLine = fc.oneof(
+  anyLine.map((pair) => pair.join(': ')),
+  fc.constantFrom(...lines),
+);
+
 /** Lines of headers beside those of a good request. */
 export const oddHeaders = fc.oneof(
   { arbitrary: fc.constant<string[]>([]), weight: 8 },
-  fc.array(
-    fc.oneof(
-      anyLine.map((pair) => pair.join(': ')),
-      fc.constantFrom(...lines),
-    ),
-    { minLength: 1, maxLength: 3 },
-  ),
+  fc.array(oddLine, { minLength: 1, maxLength: 3 }),
 );
