@@ -8,11 +8,7 @@ await tryGateway(
     args: [
       '-c',
       write('envoy.yaml', example('envoy/envoy.yaml')),
-      '--use-dynamic-base-id',
-      '--concurrency',
-      '1',
-      '-l',
-      'error',
+      ...'--use-dynamic-base-id --concurrency 1 -l error'.split(' '),
     ],
   }),
   { envelope: true, rateLimit: true, settles: true },

@@ -7,10 +7,9 @@ import { speak } from '../../../tests/helpers/raw-http.ts';
 import { outputListeners, wireTo } from '../../../tests/helpers/world.ts';
 import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
-const asking = await openAsking();
+const { world, clients, ask, pass, mistake, newKey } = await openAsking();
 
 test('every method gets the same answer, and a body is ignored and does not end the connection', async () => {
-  const { world, clients, ask, pass } = asking;
   for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND']) {
     const { status, headers } = await pass(`plain/${POLICY}/`, { method });
     assert.equal([status, headers.get('x-keytally-status')], [200, 'VALID'], method);
@@ -28,7 +27,6 @@ test('every method gets the same answer, and a body is ignored and does not end 
 });
 
 test('a check that declares a body and sends none ends its connection: no length steers what is read next', async () => {
-  const { world, clients } = asking;
   const head = (policy: string, rest: string) =>
     `GET /gateway/plain/${policy}/ HTTP/1.1\r\nHost: a\r\n${rest}X-Keytally-Token: ${clients.token}\r\nX-Api-Key: ${clients.good.key}\r\n`;
   const steered = 'GET /gateway/plain/-/ HTTP/1.1';
@@ -48,8 +46,7 @@ test('a check that declares a body and sends none ends its connection: no length
 });
 
 test("a gateway's retry is debited once by X-Keytally-Idempotency-Key alone", async () => {
-  const { ask, mistake } = asking;
-  const { key, usedCredits } = await asking.newKey();
+  const { key, usedCredits } = await newKey();
   const once = { ...bearer(key), 'X-Keytally-Idempotency-Key': 'gateway-1' };
   for (let i = 0; i < 3; i++) assert.is((await ask(`plain/${POLICY}/`, { headers: once })).status, 200);
   assert.is(await usedCredits(), '1');
@@ -63,7 +60,6 @@ test("a gateway's retry is debited once by X-Keytally-Idempotency-Key alone", as
 });
 
 test('while keytally cannot decide, requests are refused with 503, never let through', async () => {
-  const { world, pass } = asking;
   const wire = await wireTo(world.env.REDIS_URL!);
   const cut = await world.start('verify', { REDIS_URL: wire.url, VERIFY_DEADLINE_MS: '250' });
   await wire.cut();
@@ -75,7 +71,6 @@ test('while keytally cannot decide, requests are refused with 503, never let thr
 });
 
 test('a key may come in each of three ways; no key, two keys and repeated headers with two keys are refused', async () => {
-  const { world, clients, ask } = asking;
   const { key } = clients.good;
   const other = clients.keys.poor;
   const basic = (text: string) => ({ Authorization: `Basic ${btoa(text)}` });
@@ -98,14 +93,8 @@ test('a key may come in each of three ways; no key, two keys and repeated header
     const { status, error } = await ask(`plain/${POLICY}/?api_key=${key}`, { headers });
     assert.is(error?.code ?? status, expected, JSON.stringify(headers));
   }
-  for (const [name, prefix] of [
-    ['Authorization', 'Bearer '],
-    ['X-Api-Key', ''],
-  ]) {
-    for (const [second, expected] of [
-      [other, 40111],
-      [key, 200],
-    ] as const) {
+  for (const [name, prefix] of Object.entries({ Authorization: 'Bearer ', 'X-Api-Key': '' })) {
+    for (const [second, expected] of Object.entries({ [other]: 40111, [key]: 200 })) {
       const lines = [key, second].map((one) => `${name}: ${prefix}${one}\r\n`).join('');
       const head = `GET /gateway/plain/-/ HTTP/1.1\r\nHost: a\r\nX-Keytally-Token: ${clients.token}\r\n${lines}\r\n`;
       const [answer] = (await speak(world.verify.url, [head])).answers;
@@ -116,7 +105,6 @@ test('a key may come in each of three ways; no key, two keys and repeated header
 });
 
 test('a gateway must send an access token with key:verify; the log alone says what is wrong with another one', async () => {
-  const { world, clients, ask, pass, mistake } = asking;
   const narrow = { name: 'reader', permissions: ['key:read'] };
   const reader = (await must(201, world.call('post', '/api/v1/access-token', narrow))).body.accessToken.token;
   for (const token of [null, '', 'kt_nobody', clients.good.key, reader])
@@ -136,9 +124,8 @@ test('a gateway must send an access token with key:verify; the log alone says wh
 });
 
 test('an address counts only in the header of its dialect, and only from a trusted proxy', async () => {
-  const { clients, ask } = asking;
   // The same program, which trusts this machine as a proxy.
-  const behind = await asking.world.start('verify', { TRUSTED_PROXIES: '127.0.0.1' });
+  const behind = await world.start('verify', { TRUSTED_PROXIES: '127.0.0.1' });
   const at = (dialect: string, headers: Record<string, string>, to?: string) =>
     ask(`${dialect}/-/`, { headers: { ...bearer(clients.keys.local), ...headers }, ...(to && { to }) });
   for (const dialect of ['plain', 'envoy', 'traefik', 'caddy', 'apisix', 'kong', 'nginx', 'haproxy']) {

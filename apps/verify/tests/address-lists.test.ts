@@ -21,10 +21,7 @@ test('a list of 1,000 holds its addresses and no others, and leaves Redis once i
   const others = makeCustomers(world, id);
   const { key } = await others.newKey();
   for (const url of [world.verify.url, world.api.url])
-    for (const [ip, reason] of [
-      [many[999]!, 'VALID'],
-      ['2001:db8::1', 'IP_NOT_ALLOWED'],
-    ] as const)
+    for (const [ip, reason] of Object.entries({ [many[999]!]: 'VALID', '2001:db8::1': 'IP_NOT_ALLOWED' }))
       assert.is(reasonIn(await others.verify({ key, ip }, { url })), reason, ip);
   await must(200, world.call('patch', `/api/v1/workspace/${id}`, { defaultAllowedIPs: [] }));
   assert.is(reasonIn(await others.verify({ key, ip: '192.0.2.1' })), 'VALID');

@@ -15,13 +15,8 @@ const { redis } = world;
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 
-type Options = {
-  usageName?: string;
-  expiresIn?: number;
-  onExpiry?: string;
-  url?: string;
-  headers?: Record<string, string>;
-};
+type Given = { usageName?: string; expiresIn?: number; onExpiry?: string };
+type Options = Given & { url?: string; headers?: Record<string, string> };
 
 function hold(key: string, usage: string, { url, headers = {}, usageName, ...options }: Options = {}): Promise<Answer> {
   const body = { key, billing: { usage, ...(usageName && { usageName }), hold: { expiresIn: 60, ...options } } };
@@ -43,9 +38,7 @@ const release = (holdId: string, asked?: Asked) => ask('release', { holdId }, as
 const extend = (holdId: string, expiresIn: number, asked?: Asked) => ask('extend', { holdId, expiresIn }, asked);
 const codeOf = async (answer: Promise<Answer>) => (await answer).body.error?.code as number | undefined;
 
-async function amounts(meter: string): Promise<string> {
-  return amountsOf(await customers.billing(meter));
-}
+const amounts = async (meter: string) => amountsOf(await customers.billing(meter));
 
 function amountsOf(billing: object): string {
   const record = billing as Record<string, string>;
@@ -103,25 +96,15 @@ test('on an unmetered key: VALID without a hold, and booked as its limit counts 
 
 test('a capture of more than was held is debited too, and overdrawn tells when credits or the spend cap are passed', async () => {
   for (const [fields, usage, ...wanted] of [
-    [{ totalCredits: '100' }, '60', 'false 60 used 5 held 35 available', 'true 120 used 0 held -20 available'],
-    [
-      { totalCredits: '100', spendCap: '10' },
-      '5.5',
-      'true 5.5 used 5 held 89.5 available',
-      'true 11 used 0 held 89 available',
-    ],
-    [
-      { totalCredits: '0', allowOverages: true },
-      '9',
-      'true 9 used 5 held -14 available',
-      'true 18 used 0 held -18 available',
-    ],
+    [{ totalCredits: '100' }, '60', 'false 60 5 35', 'true 120 0 -20'],
+    [{ totalCredits: '100', spendCap: '10' }, '5.5', 'true 5.5 5 89.5', 'true 11 0 89'],
+    [{ totalCredits: '0', allowOverages: true }, '9', 'true 9 5 -14', 'true 18 0 -18'],
   ] as const) {
     const { key } = await customers.newKey({ externalMeterId: await customers.newMeter(fields) });
     const told = [];
     for (const holdId of [await held(key, '5'), await held(key, '5')]) {
       const { body } = await must(200, capture(holdId, usage));
-      told.push(`${body.capture.overdrawn} ${amountsOf(body.billing)}`);
+      told.push(`${body.capture.overdrawn} ${amountsOf(body.billing).replaceAll(/ [a-z]+/g, '')}`);
     }
     assert.equal(told, wanted);
   }
@@ -170,12 +153,9 @@ test('a record has up to 10,000 open holds, also by a batch', async () => {
   await redis.node(shard).client.zadd(ends, ...Array.from({ length: 9_998 }, (_, i) => [end, `open-${i}`]).flat());
   const one = { key, billing: { usage: '1', hold: { expiresIn: 60 } } };
   const verifications = Array.from({ length: 4 }, () => one);
-  const { results } = (await must(200, world.call('post', world.verify.url + VERIFY_BATCH_PATH, { verifications })))
-    .body;
-  assert.equal(
-    results.map((one: any) => one.error?.code ?? one.status),
-    ['VALID', 'VALID', 40950, 40950],
-  );
+  const answer = await must(200, world.call('post', world.verify.url + VERIFY_BATCH_PATH, { verifications }));
+  const { results } = answer.body;
+  assert.is(results.map((one: any) => one.error?.code ?? one.status).join(), 'VALID,VALID,40950,40950');
   assert.is(await codeOf(hold(key, '1')), 40950);
   await must(200, release(results[0].hold.id));
   await must(200, hold(key, '1'));

@@ -2,6 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { windowAt } from '../../../shared/values/calendar.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
+import { column } from '../../../tests/helpers/columns.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
@@ -23,10 +24,7 @@ test('`rateLimitPerSecond` is one more of them; without others who refused is to
   const { key } = await customers.newKey({ rateLimitPerSecond: 1, limits: [requests(100)] });
   const refusedOf = (answers: any[]) => answers.find(({ status }) => status === 'RATE_LIMITED')!;
   const answers = await verifyTogether(key, 10);
-  assert.equal(
-    answers[0].limits.map(({ name }: { name: string }) => name),
-    ['rateLimitPerSecond', 'daily'],
-  );
+  assert.equal(column(answers[0].limits, 'name'), ['rateLimitPerSecond', 'daily']);
   const refused = refusedOf(answers);
   const { resetAt, retryAt, ...by } = refused.limitedBy;
   assert.equal(by, { on: 'key', name: 'rateLimitPerSecond', limit: 1 });
@@ -118,11 +116,5 @@ async function verifyTogether(key: string, times: number): Promise<Answer['body'
   return (await must(200, request(url, 'post', { token: world.team.token, body: { verifications } }))).body.results;
 }
 
-function remainingOf({ limits }: { limits: { remaining: number | string }[] }) {
-  return limits.map(({ remaining }) => remaining);
-}
-
-async function newKeyIn(id: string, fields: object = {}): Promise<{ id: string; key: string }> {
-  const body = { name: 'k', workspaceId: id, ...fields };
-  return (await must(201, world.call('post', '/api/v1/api-key', body))).body.apiKey;
-}
+const remainingOf = ({ limits }: { limits: object[] }) => column(limits, 'remaining');
+const newKeyIn = (id: string) => makeCustomers(world, id).newKey();
