@@ -1,15 +1,13 @@
 // What a consumer reads, and what becomes of it. That each event counts once wherever a consumer dies, the simulator proves.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState, outboxWatermark } from '../../shared/events/outbox-watch.ts';
 import { startPump } from '../../shared/events/pump.ts';
 import { systemClock as clock } from '../../shared/runtime/clock.ts';
 import { makeDiskMark } from '../../shared/stores/disk-mark.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
-import { anyDisk } from '../../tests/helpers/carry.ts';
+import { shardOf } from '../../shared/values/key-text.ts';
 import { encodeEvent, testEvent, testLine } from '../../tests/helpers/events.ts';
 import { TEST_EPOCH } from '../../tests/helpers/test-stores.ts';
 import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
@@ -17,15 +15,6 @@ import { makeNoteLateEvents } from './note-late-events.ts';
 
 let own: ConsumerWorld;
 test.before.each(async () => void (own = await makeConsumerWorld()));
-
-test('what a consumer has inserted and Redis then lost is read, wherever it died', async () => {
-  const billingId = newId('bill');
-  await own.append(billingId, 3);
-  await own.carryUntil('noting late events');
-  await own.node.client.del(keyspace.outbox(shardOf(billingId)));
-  assert.is((await own.booked(billingId)).events, 3);
-  assert.is((await own.changedDays(billingId)).length, 1, 'its day is read from its events');
-});
 
 test('what a consumer has inserted while Redis is away is noted, for whoever opens its shard', async () => {
   const { billingId } = await own.storeKeyAndBilling();
@@ -52,26 +41,17 @@ test('a consumer that is stopped finishes the batch in its hands, and leaves all
     delivered.push(events.length);
   };
   const { metrics, log } = own;
-  const running = startPump({
-    source: own.reader('c1'),
-    deliver,
-    deliverOutcomes: async () => {},
-    metrics,
-    log,
-    clock,
-  });
+  const source = own.reader('c1');
+  const running = startPump({ source, deliver, deliverOutcomes: async () => {}, metrics, log, clock });
   await stopped;
   assert.equal([delivered, await own.waiting()], [[10], { entries: 5, pending: 0 }]);
 });
 
 test('an entry is acknowledged only on the server that delivered it: on another its id may belong to another entry', async () => {
   await own.append(newId('bill'), 10);
-  const { metrics, log } = own;
   let elsewhere = false;
   const node = { ...own.node, runId: () => (elsewhere ? 'another' : own.node.runId()) };
-  const batch = await own.read(
-    makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log, disk: anyDisk }),
-  );
+  const batch = await own.read(own.reader('c1', { node }));
   assert.is(batch.events.length, 10);
   elsewhere = true;
   await batch.acknowledge();
@@ -134,16 +114,14 @@ test('entries of one event and of many are read together, and the outbox counts 
 });
 
 test('events wait for the replicas before anybody delivers them, beside what is no event, too', async () => {
-  const { metrics, log } = own;
   const asked: unknown[] = [];
   const copied = async (...args: unknown[]) => {
     asked.push(args[0]);
     throw new Error('no replica has them');
   };
   const node = { ...own.node, copied } as typeof own.node;
-  const reader = makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log, disk: anyDisk });
   await own.appendTogether(newId('bill'), 2, ['half an ev']);
-  assert.is(await own.read(reader).catch((error: Error) => error.message), 'no replica has them');
+  assert.is(await own.read(own.reader('c1', { node })).catch((error: Error) => error.message), 'no replica has them');
   assert.equal(asked, [own.node.runId()]);
 });
 
@@ -162,7 +140,6 @@ test('a consumer that was not heard of for long is forgotten, and never one that
 });
 
 test('with events all the time, none waits longer than 1.6 s for its fsync, its reading and its batch together', async () => {
-  const { metrics, log } = own;
   let atMs = 0;
   const appendedAt = new Map<string, number>();
   // One event at the beginning of each wait of the reader, whose waits alone make time pass.
@@ -176,7 +153,7 @@ test('with events all the time, none waits longer than 1.6 s for its fsync, its 
   const persistence = 'aof_enabled:1\r\naof_last_write_status:ok\r\naof_pending_bio_fsync:0\r\n';
   const client = { time: () => own.node.client.time(), info: async () => persistence };
   const disk = makeDiskMark({ ...node, client: client as never });
-  const reader = makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log, disk });
+  const reader = own.reader('c1', { node, disk });
   const waited: number[] = [];
   while (waited.length < 40) {
     const batch = await own.read(reader);

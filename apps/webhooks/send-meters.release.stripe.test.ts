@@ -102,9 +102,8 @@ test('a month reaches the mock of Stripe and receivers of CloudEvents whole, and
     const proofs = await Promise.all(
       months.map((month) => by.read(`/api/v1/meter-destination/${id}/proof?month=${month}`)),
     );
-    assert.equal(
-      column(proofs, 'status'),
-      months.map(() => 'EXACT'),
+    assert.ok(
+      proofs.every(({ status }) => status === 'EXACT'),
       JSON.stringify(proofs),
     );
   }

@@ -253,20 +253,13 @@ test('an emptied shard stays closed while the books cannot tell what limits had 
   assert.is(await rebuildNoted({ sql: world.sql, redis, books, log }), 1);
   assert.is((await spend('0')).billing.usedCredits, '3.5');
   await refusedBooks.close();
-  refusing.close();
 });
 
 async function reopenAll({ isStale = false, books: from = books } = {}): Promise<void> {
   const refuse = () => {
     if (isStale) throw new ApiError('postgres_stale');
   };
-  const stores = {
-    sql: world.sql,
-    redis,
-    books: from,
-    log,
-    stalePostgres: { note: () => {}, refuse },
-  };
+  const stores = { sql: world.sql, redis, books: from, log, stalePostgres: { note: () => {}, refuse } };
   await reopen(stores, redis.node(0), [...ALL_SHARDS]);
 }
 

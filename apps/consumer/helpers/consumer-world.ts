@@ -47,8 +47,8 @@ function outboxTools(stores: TestStores) {
   const { redis } = stores;
   const node = redis.node(0);
   const metrics = makeMetrics('test');
-  const reader = (name: string): Source =>
-    makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, disk: anyDisk });
+  const reader = (name: string, more: Partial<Parameters<typeof makeOutboxReader>[0]> = {}): Source =>
+    makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, disk: anyDisk, ...more });
   /** So many events of a record, as JSON. */
   const eventsOf = async (billingId: string, count: number): Promise<string[]> => {
     const timeMs = await redis.now();

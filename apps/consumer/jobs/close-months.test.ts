@@ -1,3 +1,4 @@
+import { rejects } from 'node:assert/strict';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { spanOfMonth } from '../../../shared/books/statements/span.ts';
@@ -53,12 +54,9 @@ test('east of UTC a month that closes at once leaves a day to book adjustments o
   assert.ok(await isProved());
   const booked = async () => {
     const { data } = (await must(200, world.call('get', `/api/v1/usage/${id}?from=${today}&to=${next}`))).body;
-    return data.map(({ day, totalBillingUsage }: any) => [day, totalBillingUsage]);
+    return Object.fromEntries(columns(data, 'day', 'totalBillingUsage'));
   };
-  const days = [
-    [today, '5'],
-    [next, '-1.5'],
-  ];
+  const days = { [today]: '5', [next]: '-1.5' };
   assert.equal(await booked(), days);
   // Alone in the books, it is all that is summed up.
   await rollUp(stores(), Date.now() + 3 * DAY_MS, never);
@@ -129,10 +127,8 @@ test('statements of closed months, and what later ones tell late of them, are th
 
 test('after a change of the time zone the next month begins where the closed one ended, and no instant is in two or in none', () => {
   const { endMs: startMs, endDay: startDay } = spanOfMonth('2026-08', 'UTC');
-  for (const [timezone, end] of [
-    ['Asia/Tokyo', '2026-09-30T15:00Z'],
-    ['Pacific/Honolulu', '2026-10-01T10:00Z'],
-  ] as const) {
+  const ends = { 'Asia/Tokyo': '2026-09-30T15:00Z', 'Pacific/Honolulu': '2026-10-01T10:00Z' };
+  for (const [timezone, end] of Object.entries(ends)) {
     const span = spanOfMonth('2026-09', timezone, { startMs, startDay });
     assert.equal([span.startMs, span.endMs], [at('2026-09-01T00:00Z'), at(end)], timezone);
     assert.equal([span.days[0], span.days.at(-1), span.starts[0]], ['2026-09-01', '2026-09-30', startMs], timezone);
@@ -182,19 +178,17 @@ test('an adjustment goes into a month before it closes, or is refused with the f
   const more = Array.from({ length: 6 }, bookHalf);
   const answers = await Promise.all([...booked, ...more]);
   assert.is((await closing).status, 200);
-  const codes = new Set(answers.map(({ status, body }) => (status === 201 ? 201 : body.error.code)));
-  assert.equal(
-    [...codes].filter((code) => code !== 201 && code !== 40970),
-    [],
+  const codes = answers.map(({ status, body }) => body.error?.code ?? status);
+  assert.ok(
+    codes.every((code) => code === 201 || code === 40970),
+    codes.join(),
   );
   await carry();
   await closed(workspaceId, '2026-09');
   const made = await statement(id, 'month=2026-09');
   const stored = answers.filter(({ status }) => status === 201).length;
-  assert.equal(
-    [made.closing.used, made.movements.filter(({ kind }: any) => kind === 'adjustment').length],
-    [String(stored / 2).replace(/\.0$/, ''), stored],
-  );
+  const adjustments = made.movements.filter(({ kind }: any) => kind === 'adjustment');
+  assert.equal([Number(made.closing.used), adjustments.length], [stored / 2, stored]);
   const refused = await book(id, { amount: '1', reason: 'r', day: '2026-09-30' });
   assert.equal([refused.status, refused.body.error.code], [409, 40970]);
   assert.match(refused.body.error.message, /2026-10-01 or later/);
@@ -217,10 +211,7 @@ test('closing that runs twice at once, or is asked for again, stores each line o
   assert.equal(await lines(), stored);
   const { closing } = (await must(200, close(workspaceId, { month: '2026-09' }))).body;
   assert.equal([closing.status, closing.records, closing.from, closing.to], ['CLOSED', 3, '2026-09-01', '2026-09-30']);
-  const changed = await world.sql`update statement_lines set used_micros = 0 where workspace_id = ${workspaceId}`.catch(
-    (error: Error) => error,
-  );
-  assert.instance(changed, Error);
+  await rejects(() => world.sql`update statement_lines set used_micros = 0 where workspace_id = ${workspaceId}`);
 });
 
 test('a record made after a month has a line in it only where something is booked on one of its days', async () => {
@@ -261,12 +252,10 @@ test('a month closes by itself three days after its end, once the books of all i
   const [waits] = await months();
   assert.equal([waits!.closed, waits!.waiting.pending, waits!.waiting.different], [false, 2, 0]);
   assert.equal((await close(workspaceId, { month: '2026-09' })).body.closing.waitsFor.pending, 2);
-  const audited = await world.sql<{ operation: string; tokenId: string | null; after: object }[]>`
+  const audited = await world.sql`
     select operation, token_id, after from audit_log where resource = 'workspace_month' and resource_id = ${workspaceId}`;
-  assert.equal(
-    [...audited],
-    [{ operation: 'month closed', tokenId: null, after: { month: '2026-09', acceptsDifferences: false } }],
-  );
+  const after = { month: '2026-09', acceptsDifferences: false };
+  assert.equal([...audited], [{ operation: 'month closed', tokenId: null, after }]);
 
   await carry();
   await run(at('2026-10-04T00:00:00Z'));
@@ -322,13 +311,8 @@ test('what was granted since a run began is in no month that it closes', async (
   const [record] = await world.sql<[{ shard: number }]>`select shard from billing_records where id = ${id}`;
   const path = `/api/v1/customer-billing/${id}/grant`;
   // The second one counts the first, which has begun.
-  for (const [name, credits] of [
-    ['first', '100'],
-    ['second', '7'],
-  ]) {
-    const headers = { 'Idempotency-Key': name! };
-    await must(201, world.call('post', path, { name, credits }, { headers }));
-  }
+  for (const [name, credits] of Object.entries({ first: '100', second: '7' }))
+    await must(201, world.call('post', path, { name, credits }, { headers: { 'Idempotency-Key': name } }));
   const { statements } = await makeStatements(stores(), {
     workspaceId,
     billings: [{ id, workspaceId, externalMeterId: meter, shard: record.shard }],

@@ -3,6 +3,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
+import { column } from '../../../tests/helpers/columns.ts';
 import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
 import { removeExpired } from './expire.ts';
 
@@ -32,21 +33,13 @@ test('rows are removed once their time is over, and not before', async () => {
   ];
   for (const [table, keptMs, name, fields] of tables) {
     const [expired, stays] = [randomUUID(), randomUUID()];
-    for (const [row, agoMs] of [
-      [expired, keptMs + MINUTE_MS],
-      [stays, keptMs - MINUTE_MS],
-    ] as const) {
+    for (const [row, agoMs] of Object.entries({ [expired]: keptMs + MINUTE_MS, [stays]: keptMs - MINUTE_MS })) {
       const values = { teamId: team.id, ...fields(new Date(Date.now() - agoMs)), [name]: row };
       await sql`insert into ${sql(table)} ${sql(values)}`;
     }
     await removeExpired(sql, never);
-    const left = await sql<{ name: string }[]>`
-      select ${sql(name)}::text as name from ${sql(table)} where team_id = ${team.id}`;
-    assert.equal(
-      left.map((row) => row.name),
-      [stays],
-      table,
-    );
+    const left = await sql`select ${sql(name)}::text as name from ${sql(table)} where team_id = ${team.id}`;
+    assert.equal(column(left, 'name'), [stays], table);
   }
   await sql`
     insert into signing_keys (kid, team_id, public_jwk, retired_at)
@@ -61,26 +54,20 @@ test('applied changes are removed up to the first unapplied one, and the positio
   const change = (tx: number, entity: string, applied: string | null) => sql`
     insert into changes (kind, entity_id, created_at, applied_at, tx)
     values ('key', ${entity}, now() + interval '1 hour', now() - ${applied}::interval, ${String(tx)}::text::xid8)`;
+  const above = 'old, above the one that waits';
   await change(11, 'old', '25 hours');
   await change(12, 'old too', '25 hours');
   await change(13, 'new', '23 hours');
   await change(14, 'old, below the one that waits', '25 hours');
   await change(15, 'waits', null);
-  await change(16, 'old, above the one that waits', '25 hours');
+  await change(16, above, '25 hours');
   await change(1e15, 'not seen by all', '25 hours');
   await change(10, 'old, and the newest', '25 hours');
   const pruned = async () =>
     (await sql<{ at: number }[]>`select at from job_watermarks where job like 'changes_pruned %'`)[0]!.at;
-  const rows = async () =>
-    (await sql<{ name: string }[]>`select entity_id as name from changes order by tx`).map(({ name }) => name);
+  const rows = async () => column(await sql`select entity_id as name from changes order by tx`, 'name');
   await removeExpired(sql, never);
-  assert.equal(await rows(), [
-    'old, and the newest',
-    'new',
-    'waits',
-    'old, above the one that waits',
-    'not seen by all',
-  ]);
+  assert.equal(await rows(), ['old, and the newest', 'new', 'waits', above, 'not seen by all']);
   assert.is(await pruned(), 14);
   await sql`update changes set applied_at = now() where entity_id = 'waits'`;
   await removeExpired(sql, never);
@@ -102,10 +89,10 @@ test('a secret is removed a day after its end, unless it works or a kept change 
   await store('in grace', '26 hours', 1);
   await store('ended today', '23 hours', null);
   await store('ended before the oldest change', '30 hours', null);
-  const left = async () =>
-    (await sql<{ hash: string }[]>`select hash from key_texts where key_id = ${keyId}`)
-      .map(({ hash }) => hash.replace(` ${keyId}`, ''))
-      .toSorted();
+  const left = async () => {
+    const hashes = column(await sql`select hash from key_texts where key_id = ${keyId}`, 'hash') as string[];
+    return hashes.map((hash) => hash.replace(` ${keyId}`, '')).toSorted();
+  };
   const keeps = ['works', 'its grace ended today', 'in grace', 'ended today'];
   await sql`insert into changes (kind, entity_id, created_at) values ('key', ${keyId}, now() - interval '28 hours')`;
   await removeExpired(sql, never);
@@ -121,15 +108,8 @@ test('events for external meters are removed after 93 days unless they wait or f
   const ofTeam = { teamId: team.id, billingId };
   const store = async (deletedAt: Date | null, agoMs: number) => {
     const destinationId = newId('dest');
-    const settings = {
-      kind: 'http',
-      name: '',
-      url: '',
-      eventNames: '{}',
-      measure: 'credits',
-      unitMicros: 1,
-      batchSize: 1,
-    };
+    const texts = { kind: 'http', name: '', url: '', eventNames: '{}', measure: 'credits' };
+    const settings = { ...texts, unitMicros: 1, batchSize: 1 };
     const startsAt = '2026-01-01T00:00:00Z';
     await sql`insert into meter_destinations ${sql({ id: destinationId, teamId: team.id, workspaceId, ...settings, startsAt, deletedAt })}`;
     for (const [number, state] of ['WAITING', 'SENT', 'FAILED', 'CARRIED', 'LEFT_OUT'].entries()) {
@@ -147,17 +127,12 @@ test('events for external meters are removed after 93 days unless they wait or f
     await store(new Date(), 0),
   ];
   await removeExpired(sql, never);
-  const left = async (id: string) =>
-    Promise.all(
-      ['meter_events', 'meter_days', 'meter_rests', 'meter_sums'].map(
-        async (table) => (await sql`select from ${sql(table)} where destination_id = ${id}`).length,
-      ),
-    );
-  assert.equal(await Promise.all([young, old, deleted].map(left)), [
-    [5, 1, 1, 5],
-    [2, 1, 1, 5],
-    [0, 0, 0, 5],
-  ]);
+  const left = async (id: string) => {
+    const tables = ['meter_events', 'meter_days', 'meter_rests', 'meter_sums'];
+    const rows = tables.map((table) => sql`select from ${sql(table)} where destination_id = ${id}`);
+    return (await Promise.all(rows)).map(({ length }) => length).join(' ');
+  };
+  assert.equal(await Promise.all([young, old, deleted].map(left)), ['5 1 1 5', '2 1 1 5', '0 0 0 5']);
 });
 
 test('deliveries stay 30 days with their tries, those of a deleted webhook go at once, and an event outlives its deliveries', async () => {
@@ -183,10 +158,8 @@ test('deliveries stay 30 days with their tries, those of a deleted webhook go at
   await deliver(live, '32 days');
   const gone = await deliver(deleted, '1 hour');
   await removeExpired(sql, never);
-  const ids = async (table: string, column = 'id') =>
-    (
-      await sql<{ id: string }[]>`select ${sql(column)} as id from ${sql(table)} where team_id = ${team.id} order by 1`
-    ).map(({ id }) => id);
+  const ids = async (table: string, name = 'id') =>
+    column(await sql`select ${sql(name)} as id from ${sql(table)} where team_id = ${team.id} order by 1`, 'id');
   assert.equal(await ids('webhook_deliveries'), [kept.delivery]);
   assert.equal(await ids('webhook_tries', 'delivery_id'), [kept.delivery]);
   assert.equal(await ids('webhook_events'), [kept.event, known.event, gone.event].toSorted());
