@@ -76,14 +76,6 @@ func TestOptionsThatExcludeEachOtherKeepTheProgramFromStarting(t *testing.T) {
 	}
 }
 
-func TestARefusalIsToTheByteThatOfTheOtherClients(t *testing.T) {
-	recorder := httptest.NewRecorder()
-	(&GuardOptions{}).refuse(recorder, nil, reason{name: "NO_KEY"}, `<"\>`)
-	message := "The API key is missing; send it as Authorization: Bearer, x-api-key or Authorization: Basic."
-	equal(t, recorder.Body.String(), `{"error":{"code":40110,"message":"`+message+`","requestId":"<\"\\>","reason":"NO_KEY"}}`)
-	equal(t, recorder.Header().Get("WWW-Authenticate"), "Bearer")
-}
-
 func TestARouteIsPrintableAndNotTooLong(t *testing.T) {
 	options := GuardOptions{Route: func(*http.Request) string { return "GET /é\n" }}
 	equal(t, options.routeOf(nil), "GET /??")

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers } from '../../tests/helpers/customers.ts';
+import { makeCustomers, newWorkspace } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../shared/verification/operation.ts';
 import { makeClient } from './client.ts';
@@ -14,15 +14,10 @@ import type { KeytallyError } from './index.ts';
 const clock = makeClock();
 
 const world = await joinWorld();
-const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
-const customers = makeCustomers(world, workspace.id);
+const customers = makeCustomers(world, await newWorkspace(world));
 const proxy = await makeProxy(world.verify.url);
 const options = { url: proxy.url, token: world.team.token };
 const client = makeClient(options, clock);
-test.after(() => {
-  proxy.stop();
-  return world.stop();
-});
 test.before.each(() => {
   proxy.fate = 'pass';
   proxy.next();

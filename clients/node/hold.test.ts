@@ -2,30 +2,24 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { makeCustomers, newWorkspace } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
 import { frameworks } from './helpers/frameworks.ts';
 import { listen, type App } from './helpers/listen.ts';
 import { makeProxy } from './helpers/proxy.ts';
 import { capture, captureAtEnd, identityOf, keytally, nodeGuard } from './index.ts';
 
-const started: App[] = [];
 const errors: Error[] = [];
 const options = { cost: '10', hold: { expiresIn: 600 }, onError: (error: Error) => void errors.push(error) };
 
 const world = await joinWorld();
 const proxy = await makeProxy(world.verify.url);
 const client = keytally({ url: world.api.url, verifyUrl: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });
-const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-const customers = makeCustomers(world, workspace.id);
+const customers = makeCustomers(world, await newWorkspace(world));
 test.before.each(() => {
   errors.length = 0;
   proxy.fate = 'pass';
   proxy.next();
-});
-test.after(async () => {
-  await Promise.all(started.map((app) => app.stop()));
-  proxy.stop();
 });
 
 /** The handler of `/slow/…` goes on once the gate opens. */
@@ -156,16 +150,12 @@ test('a handler without a guard, or without one that holds, is told so', async (
 
 async function start(name: string): Promise<App> {
   const { cost, ...others } = options;
-  const app = await listen(createServer(await frameworks[name]!(client, { ...others, costOf: () => cost }, handle)));
-  started.push(app);
-  return app;
+  return listen(createServer(await frameworks[name]!(client, { ...others, costOf: () => cost }, handle)));
 }
 
 type Guard = ReturnType<typeof nodeGuard<IncomingMessage>>;
-async function serve(make: (guard: Guard) => RequestListener): Promise<App> {
-  const app = await listen(createServer(make(nodeGuard<IncomingMessage>(client, options))));
-  started.push(app);
-  return app;
+function serve(make: (guard: Guard) => RequestListener): Promise<App> {
+  return listen(createServer(make(nodeGuard<IncomingMessage>(client, options))));
 }
 
 async function leave(app: App, path: string, key: string, when: Promise<unknown>): Promise<void> {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../apps/stack/process/ports.ts';
-import { makeCustomers } from '../../tests/helpers/customers.ts';
+import { makeCustomers, newWorkspace } from '../../tests/helpers/customers.ts';
 import { spawnWorld } from '../../tests/helpers/world.ts';
 import { assertProtected, whileServed } from '../helpers/protected.ts';
 import {
@@ -25,8 +25,7 @@ const pages = ['README.md', 'docs/protect-node.md', 'clients/node/README.md'];
 // Commands run while this process waits, so keytally needs processes of its own.
 
 const world = await spawnWorld(['verify']);
-const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
-const customers = makeCustomers(world, workspace.id);
+const customers = makeCustomers(world, await newWorkspace(world));
 
 test('the package holds only what its users need, and brings no other package', () => {
   const { source, files } = installPackage();
@@ -83,16 +82,7 @@ test('the types work where no framework is installed, and are not any', () => {
 });
 
 test('every example of the pages passes strict tsc, without an annotation for the request', () => {
-  const packages = [
-    'express',
-    'fastify',
-    'hono',
-    '@hono/node-server',
-    'koa',
-    '@types/node',
-    '@types/express',
-    '@types/koa',
-  ];
+  const packages = 'express fastify hono @hono/node-server koa @types/node @types/express @types/koa'.split(' ');
   for (const name of packages) link(name);
   const examples = pages.flatMap((page) => ['js', 'ts'].flatMap((language) => blocksOf(page, language)));
   assert.ok(examples.length >= 10, `${examples.length} examples`);
@@ -118,13 +108,8 @@ test('every example of the pages passes strict tsc, without an annotation for th
   }
 });
 
-for (const [page, framework] of [
-  ['README.md', 'express'],
-  ['docs/protect-node.md', 'express'],
-  ['docs/protect-node.md', 'fastify'],
-  ['docs/protect-node.md', 'koa'],
-  ['docs/protect-node.md', 'hono'],
-] as const) {
+const examples = ['express', 'fastify', 'koa', 'hono'].map((framework) => ['docs/protect-node.md', framework] as const);
+for (const [page, framework] of [['README.md', 'express'] as const, ...examples]) {
   test(`the example for ${framework} in ${page} protects an API as it stands`, async () => {
     write('server.js', exampleFor(page, framework));
     for (const name of [framework, ...(framework === 'hono' ? ['@hono/node-server'] : [])]) link(name);

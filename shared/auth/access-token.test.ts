@@ -9,15 +9,8 @@ import { bearerToken, makeAuthenticate, packToken, tokensFromRedis } from './acc
 
 const SHARD = 7;
 const caller = { tokenId: 'tok_1', teamId: 'team_1', permissions: new Set<string>(), workspaceIds: undefined };
-const settings = {
-  tokenId: 'tok_1',
-  teamId: 'team_1',
-  permissions: ['key:read', 'key:verify'],
-  workspaceIds: null,
-  allowedIps: null,
-  expiresAt: null,
-  teamPerSecond: null,
-};
+const anywhere = { workspaceIds: null, allowedIps: null, expiresAt: null, teamPerSecond: null };
+const settings = { tokenId: 'tok_1', teamId: 'team_1', permissions: ['key:read', 'key:verify'], ...anywhere };
 
 const clocked = await connectClockedRedis();
 
@@ -34,11 +27,8 @@ async function loadAt(nowMs: number, chosen: object = {}) {
 test('a caller is remembered by a header of usual length alone, and an unknown one not at all', async () => {
   let loaded = 0;
   let found: typeof caller | undefined = caller;
-  const authenticate = makeAuthenticate(
-    () => Promise.resolve((loaded++, found)),
-    () => {},
-    systemClock,
-  );
+  const load = () => Promise.resolve((loaded++, found));
+  const authenticate = makeAuthenticate(load, () => {}, systemClock);
   const token = makeKeyText('kt', 1);
   for (let i = 0; i < 3; i++) assert.is(await authenticate(`Bearer ${token}`), caller);
   assert.is(loaded, 1);
@@ -83,6 +73,5 @@ test('the scheme of a bearer token may be in any case, and nothing may stand bes
     assert.throws(
       () => bearerToken(header),
       (error: ApiError) => error.errorName === 'token_missing',
-      header,
     );
 });

@@ -22,14 +22,9 @@ test('a failed attempt to connect leaves nothing behind', async () => {
     if (++made === 4) often.resolve();
     return new Unconnected();
   };
-  const consuming = consumeTopic({
-    client: { consumer } as unknown as Client,
-    topic: 't',
-    group: 'g',
-    prepare: async () => {},
-    take: async () => true,
-    log: makeLogger('test', 'silent'),
-  });
+  const client = { consumer } as unknown as Client;
+  const [prepare, take, log] = [async () => {}, async () => true, makeLogger('test', 'silent')];
+  const consuming = consumeTopic({ client, topic: 't', group: 'g', prepare, take, log });
   await often.promise;
   // That of the attempt in progress, and perhaps that of the one before.
   const left = queryObjects(Unconnected, { format: 'count' });

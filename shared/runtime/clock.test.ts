@@ -7,10 +7,8 @@ test('a deadline keeps no process alive that has done its work before', () => {
   const program = `
     import { abortAfter, systemClock } from '${new URL('./clock.ts', import.meta.url).href}';
     abortAfter(systemClock, 3_600_000);`;
-  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
-    encoding: 'utf8',
-    timeout: 60_000,
-  });
+  const args = ['--input-type=module', '--eval', program];
+  const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 });
   assert.is(status, 0, stderr);
 });
 

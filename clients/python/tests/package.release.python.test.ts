@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 import { pythonClient } from '../../../apps/stack/servers/python.ts';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
@@ -20,8 +20,7 @@ const env = { ...process.env, PYTHONPATH: (process.env.PYTHONPATH ?? '').replace
 
 mkdirSync(site, { recursive: true });
 const world = await makeWorld(['verify']);
-const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-const customers = makeCustomers(world, workspace.id);
+const customers = makeCustomers(world, await newWorkspace(world));
 
 test('the package holds only what its users need, and its types', async () => {
   await python(['-m', 'hatchling', 'build', '-t', 'wheel', '-d', folder], pythonClient);
@@ -81,27 +80,17 @@ const servers: [name: string, found: string, command: (port: string) => string[]
 
 for (const [name, found, command] of servers) {
   test(`the example for ${name} protects an API as it stands`, async () => {
-    const blocks = blocksOf(PAGE, 'python');
-    write(
-      'server.py',
-      blocks.find((block) => block.includes(found))!,
-    );
+    writeExample('server.py', found);
     mkdirSync(join(folder, 'mysite'), { recursive: true });
     write('mysite/settings.py', `ROOT_URLCONF = "mysite.urls"\nALLOWED_HOSTS = ["*"]\nSECRET_KEY = "x"\n`);
-    write(
-      'mysite/urls.py',
-      blocks.find((block) => block.includes('urlpatterns'))!,
-    );
+    writeExample('mysite/urls.py', 'urlpatterns');
     const [port = 0] = await freePorts(1);
     await whileServed(served(command(String(port))), () => assertProtected(customers, `http://127.0.0.1:${port}/`));
   });
 }
 
 test('the example that captures debits what the handler says, and what a stream has told at its end', async () => {
-  write(
-    'server.py',
-    blocksOf(PAGE, 'python').find((block) => block.includes('capture_at_end('))!,
-  );
+  writeExample('server.py', 'capture_at_end(');
   const { key, meter } = await customers.meteredKey('10');
   const [port = 0] = await freePorts(1);
   await whileServed(served(uvicorn(String(port))), async () => {
@@ -120,10 +109,7 @@ test('the example that captures debits what the handler says, and what a stream 
 });
 
 test('the example of the other operations makes a workspace and lists its keys', async () => {
-  write(
-    'server.py',
-    blocksOf(PAGE, 'python').find((block) => block.includes('each('))!,
-  );
+  writeExample('server.py', 'each(');
   assert.is(await python(['server.py'], folder, addresses()), 'first\n');
 });
 
@@ -142,6 +128,14 @@ function addresses() {
 function write(name: string, text: string): string {
   writeFileSync(join(folder, name), text);
   return name;
+}
+
+/** Writes the example of the page that has a text in it. */
+function writeExample(name: string, text: string): void {
+  write(
+    name,
+    blocksOf(PAGE, 'python').find((block) => block.includes(text))!,
+  );
 }
 
 /** The stack answers meanwhile: it runs in this process. */

@@ -30,13 +30,10 @@ function start(url: string, more: Partial<Record<keyof typeof config, unknown>> 
 test('work whose result can not be told is done all the same', async () => {
   const receiver = await startOtlpReceiver();
   const telemetry = start(receiver.url);
-  const part = telemetry.part(
-    spans.verify,
-    () => Promise.resolve('done'),
-    () => {
-      throw new Error('untellable');
-    },
-  );
+  const untellable = () => {
+    throw new Error('untellable');
+  };
+  const part = telemetry.part(spans.verify, () => Promise.resolve('done'), untellable);
   assert.is(await telemetry.request(asked, part), 'done');
   await telemetry.stop();
   await eventually('its span says so', async () =>
@@ -59,10 +56,7 @@ test('work that fails fails as before, and its span tells the name of the error 
   await telemetry.stop();
   const failed = () => receiver.spans().filter(({ told }) => told['error.type'] === 'undecided');
   await eventually('all have come', async () => failed().length >= 4);
-  assert.equal(
-    failed().map(({ status }) => status.code),
-    [2, 2, 2, 2],
-  );
+  for (const { status } of failed()) assert.is(status.code, 2);
   assert.not.ok(receiver.requests.some(({ text }) => text.includes('kt_secret')));
   await receiver.stop();
 });

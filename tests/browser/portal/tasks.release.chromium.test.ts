@@ -22,11 +22,8 @@ test('a customer finds their own keys, balance by grant, usage by day and the st
   await requireInAllLooks(page, 'portal');
   await requireAsPictured(page, 'portal/portal');
   await page.emulateMedia({ media: 'print' });
-  assert.is(
-    await page.locator('button:not(.sort)').filter({ visible: true }).count(),
-    0,
-    'nothing to press is printed',
-  );
+  // Nothing to press is printed.
+  assert.is(await page.locator('button:not(.sort)').filter({ visible: true }).count(), 0);
   await page.emulateMedia({ media: 'screen' });
   await page.keyboard.press('Tab');
   assert.is(await focused(page), 'Skip to the page');

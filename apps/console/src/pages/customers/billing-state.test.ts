@@ -15,11 +15,7 @@ test('a customer is told to be low, or near its cap, before the credits or the c
     ['90', '10', { spendCap: '12.5' }, 'low Near cap'],
   ] as const) {
     const billing = { availableCredits, usedCredits, heldCredits: '0', allowOverages: false, ...rules };
-    assert.is(
-      billingState(billing as Billing)
-        .slice(0, 2)
-        .join(' '),
-      word,
-    );
+    const [first, second] = billingState(billing as Billing);
+    assert.is(`${first} ${second}`, word);
   }
 });
