@@ -15,14 +15,6 @@ export type Fetched = { partition: number; records: Incoming[]; lastOffset: stri
  */
 export type Take = (fetched: Fetched, keepWaiting: () => Promise<boolean>) => Promise<boolean>;
 
-export type Consuming = {
-  /** The partitions that Kafka has assigned to this consumer. */
-  assigned(): ReadonlySet<number>;
-  /** Commits that all records up to these offsets are done. It leaves out partitions that are another consumer's now. */
-  commit(lastOffsets: ReadonlyMap<number, string>): Promise<void>;
-  stop(): Promise<void>;
-};
-
 type ConsumeTopicOptions = {
   client: Client;
   take: Take;
@@ -40,7 +32,7 @@ const DISCONNECT_WITHIN_MS = 3_000;
  * Keeps a consumer of a topic running. Records count as read once they are taken. This process then delivers them even
  * if Kafka assigns their partition to another consumer, which delivers them too. Only `commit` says what is done.
  */
-export function consumeTopic({ client, topic, group, prepare, take, log }: ConsumeTopicOptions): Consuming {
+export function consumeTopic({ client, topic, group, prepare, take, log }: ConsumeTopicOptions) {
   const stopping = new AbortController();
   const { signal } = stopping;
   // This process's place in the consumer group: none while it is not connected.
@@ -49,8 +41,10 @@ export function consumeTopic({ client, topic, group, prepare, take, log }: Consu
   const done = keepConsuming();
 
   return {
+    /** The partitions that Kafka has assigned to this consumer. */
     assigned: () => partitions,
-    async commit(lastOffsets) {
+    /** Commits that all records up to these offsets are done. It leaves out partitions that are another consumer's now. */
+    async commit(lastOffsets: ReadonlyMap<number, string>): Promise<void> {
       const ours = [...lastOffsets].filter(([partition]) => partitions.has(partition));
       if (ours.length === 0) return;
       if (!connected) throw new Error('the consumer is not connected');
@@ -58,7 +52,7 @@ export function consumeTopic({ client, topic, group, prepare, take, log }: Consu
         ours.map(([partition, offset]) => ({ topic, partition, offset: String(BigInt(offset) + 1n) })),
       );
     },
-    async stop() {
+    async stop(): Promise<void> {
       stopping.abort();
       await done;
     },

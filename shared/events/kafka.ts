@@ -3,7 +3,7 @@ import { systemClock } from '../runtime/clock.ts';
 import { ConfigError, readConfig } from '../runtime/config.ts';
 import { groups, type KafkaConfig, type KafkaLogin } from '../runtime/variables.ts';
 import { makeClient } from './kafka-client.ts';
-import { consumeTopic, type Consuming, type Take } from './kafka-consumer.ts';
+import { consumeTopic, type Take } from './kafka-consumer.ts';
 import { makeLogger, type Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
@@ -13,20 +13,7 @@ export type Outgoing = { key: string | Buffer | null; value: string | Buffer; he
 export type Progress = { partition: number; committed: number; end: number };
 
 /** Kafka as we use it. Only the files named kafka know which client library is behind it. */
-export type Kafka = {
-  /** `usage` carries usage events; `dead` keeps records that are not events. */
-  topics: { usage: string; dead: string };
-  /** Creates missing topics and leaves existing ones as they are. */
-  ensureTopics(): Promise<void>;
-  /** Resolves once every in-sync replica has the records. When it rejects, Kafka may have some; send all again. */
-  produce(topic: string, records: Outgoing[]): Promise<void>;
-  /** Reads the usage topic as a member of the group that writes the books. */
-  consume(take: Take): Consuming;
-  /** How far that group is in each partition. */
-  progress(): Promise<Progress[]>;
-  ready(): Promise<boolean>;
-  close(): Promise<void>;
-};
+export type Kafka = ReturnType<typeof connectKafka>;
 
 // Each partition's part of a request must fit into the broker's max.message.bytes (default 1 MiB), even when all records
 // of a request have the same key. A longer record goes alone: the consumer sets aside up to 900,000 bytes and what names them.
@@ -39,7 +26,7 @@ const DISCONNECT_WITHIN_MS = 3_000;
 const HOUR_MS = 3_600_000;
 
 /** A connection to Kafka that is opened on first use, and again after Kafka was unavailable. */
-export function connectKafka(config: KafkaConfig, program: string, log: Logger): Kafka {
+export function connectKafka(config: KafkaConfig, program: string, log: Logger) {
   if (config.KAFKA_BROKERS.length === 0) throw new ConfigError(['KAFKA_BROKERS must be set with BUS=kafka']);
   const client = makeClient(config, program, log);
   const prefix = config.KAFKA_TOPIC_PREFIX;
@@ -57,17 +44,22 @@ export function connectKafka(config: KafkaConfig, program: string, log: Logger):
   const ensure = () => admin.use((connected) => ensureTopics(connected, topics, config));
 
   return {
+    /** `usage` carries usage events; `dead` keeps records that are not events. */
     topics,
+    /** Creates missing topics and leaves existing ones as they are. */
     ensureTopics: ensure,
-    async produce(topic, records) {
+    /** Resolves once every in-sync replica has the records. When it rejects, Kafka may have some; send all again. */
+    async produce(topic: string, records: Outgoing[]): Promise<void> {
       await producer.use((connected) =>
         Promise.all(splitIntoRequests(records).map((messages) => connected.send({ topic, messages, acks: -1 }))),
       );
     },
-    consume: (take) => consumeTopic({ client, topic: topics.usage, group, prepare: ensure, take, log }),
+    /** Reads the usage topic as a member of the group that writes the books. */
+    consume: (take: Take) => consumeTopic({ client, topic: topics.usage, group, prepare: ensure, take, log }),
+    /** How far that group is in each partition. */
     progress: () => admin.use((connected) => progress(connected, topics.usage, group)),
     ready: () => admin.use(answers),
-    async close() {
+    async close(): Promise<void> {
       await Promise.all([producer.close(), admin.close()]);
     },
   };

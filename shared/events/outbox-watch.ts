@@ -4,22 +4,10 @@ import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { runPipeline } from '../stores/pipeline.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
-import { startLoop, type Loop } from '../runtime/loop.ts';
+import { startLoop } from '../runtime/loop.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import { unlessWritten, type WriteLook } from '../stores/unless-written.ts';
 import { chunks } from '../values/chunks.ts';
-
-/** Watches how much waits in Redis and how much memory it has left, so that debits stop well before it takes nothing more. */
-export type OutboxWatch = Loop & {
-  /** Whether no usage event may be added: no billing record is debited until the outbox drains. */
-  full(): boolean;
-  /** Throws while memory is too short for new records and holds. */
-  requireMemory(): void;
-  /** Throws until it has looked once: a program that does not know how full Redis is serves nobody yet. */
-  requireLook(): void;
-  /** Whether there is room for what may wait or be lost, such as counts: far more than events need. */
-  hasSpareRoom(): boolean;
-};
 
 type OutboxLimits = {
   /** Events, however many share an entry. */
@@ -42,13 +30,16 @@ const NO_RECORDS_PERCENT = 10;
 // What may be lost stops here, of the most entries, and of memory with new records.
 const SPARE_PERCENT = 10;
 
-/** Looks at every server and its outboxes twice a second. */
+/**
+ * Watches how much waits in Redis and how much memory it has left, so that debits stop well before it takes nothing more: looks at
+ * every server and its outboxes twice a second.
+ */
 export function watchOutbox(
   redis: ShardedRedis,
   { maxEntries, maxMemoryPercent }: OutboxLimits,
   metrics: Metrics,
   log: Logger,
-): OutboxWatch {
+) {
   let full = false;
   let looked = false;
   let usedPercent = 0;
@@ -78,13 +69,17 @@ export function watchOutbox(
   const isShort = () => usedPercent >= maxMemoryPercent - NO_RECORDS_PERCENT;
   return {
     ...loop,
+    /** Whether no usage event may be added: no billing record is debited until the outbox drains. */
     full: () => full,
-    requireMemory() {
+    /** Throws while memory is too short for new records and holds. */
+    requireMemory(): void {
       if (isShort()) throw new ApiError('memory_short');
     },
-    requireLook() {
+    /** Throws until it has looked once: a program that does not know how full Redis is serves nobody yet. */
+    requireLook(): void {
       if (!looked) throw new Error('how full Redis is is not known yet');
     },
+    /** Whether there is room for what may wait or be lost, such as counts: far more than events need. */
     hasSpareRoom: () => !full && !isShort() && waiting < (maxEntries * SPARE_PERCENT) / 100,
   };
 }

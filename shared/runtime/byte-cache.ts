@@ -1,13 +1,5 @@
 /** Remembers values up to so many bytes; those that were used longest ago leave first. */
-export type ByteCache<Value> = {
-  get(key: string): Value | undefined;
-  /** Remembers a value that takes so many bytes, its key included. One that is larger than the cache is not kept. */
-  set(key: string, value: Value, bytes: number): void;
-  /** What is remembered now. */
-  bytes(): number;
-};
-
-export function makeByteCache<Value>(mostBytes: number): ByteCache<Value> {
+export function makeByteCache<Value>(mostBytes: number) {
   // A Map keeps the order in which keys were set: the first is the one that was used longest ago.
   const kept = new Map<string, { value: Value; bytes: number }>();
   let total = 0;
@@ -18,14 +10,15 @@ export function makeByteCache<Value>(mostBytes: number): ByteCache<Value> {
   }
 
   return {
-    get(key) {
+    get(key: string): Value | undefined {
       const found = kept.get(key);
       if (!found) return undefined;
       kept.delete(key);
       kept.set(key, found);
       return found.value;
     },
-    set(key, value, bytes) {
+    /** Remembers a value that takes so many bytes, its key included. One that is larger than the cache is not kept. */
+    set(key: string, value: Value, bytes: number): void {
       remove(key);
       if (bytes > mostBytes) return;
       kept.set(key, { value, bytes });
@@ -35,6 +28,7 @@ export function makeByteCache<Value>(mostBytes: number): ByteCache<Value> {
         remove(oldest);
       }
     },
+    /** What is remembered now. */
     bytes: () => total,
   };
 }

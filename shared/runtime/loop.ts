@@ -1,12 +1,7 @@
 import { untilNext, type Clock } from './clock.ts';
 import type { Logger } from './log.ts';
 
-export type Loop = {
-  /** Cuts the pause short; during a run, skips the pause after it. */
-  soon(): void;
-  /** Waits for the run in progress, which hears of it, and starts no other. */
-  stop(): Promise<void>;
-};
+export type Loop = ReturnType<typeof startLoop>;
 
 /**
  * Runs `work` at once and then at each multiple of the pause, until stopped. A failed run is logged under
@@ -19,7 +14,7 @@ export function startLoop(
   log: Logger,
   what: string,
   work: (stopping: AbortSignal) => Promise<number | void>,
-): Loop {
+) {
   const stopping = new AbortController();
   let pause = new AbortController();
 
@@ -36,8 +31,10 @@ export function startLoop(
   const done = loop();
 
   return {
+    /** Cuts the pause short; during a run, skips the pause after it. */
     soon: () => pause.abort(),
-    async stop() {
+    /** Waits for the run in progress, which hears of it, and starts no other. */
+    async stop(): Promise<void> {
       stopping.abort();
       pause.abort();
       await done;

@@ -17,11 +17,7 @@ export const IS_COUNTED = `kind in ('verification', 'capture')`;
 export const IS_CANCELLED = `kind = 'correction' and detail = 'cancelled'`;
 
 /** The books: usage events and their daily sums. */
-export type Books = {
-  client: ClickHouseClient;
-  ready(): Promise<boolean>;
-  close(): Promise<void>;
-};
+export type Books = ReturnType<typeof connectClickHouse>;
 
 /**
  * Makes the replicas of a cluster as exact as one server: an insert counts once most of them have it, and a read sees all
@@ -170,7 +166,7 @@ export function connectClickHouse(
   cluster = '',
   limits: BooksLimits = JOB_LIMITS,
   requestTimeoutMs = 30_000,
-): Books {
+) {
   const client = createClient({
     url,
     request_timeout: requestTimeoutMs,

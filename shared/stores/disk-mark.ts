@@ -1,17 +1,7 @@
 import type { RedisNode } from './redis-node.ts';
 import { askPersistence } from './unless-written.ts';
 
-/** Tells what a server has surely brought to its disk. */
-export type DiskMark = {
-  /** Looks at the server, unless it did a moment ago. Fails when it is not the one that `restart` was called for. */
-  look(): Promise<void>;
-  /** Whether what was written at this Redis time (ms), and was read from the server at this local time, is on its disk. */
-  has(redisMs: number, readAt: number): boolean;
-  /** How much the server was written when it looked last. */
-  written(): string;
-  /** Forgets what it has seen of another server. */
-  restart(runId: string): void;
-};
+export type DiskMark = ReturnType<typeof makeDiskMark>;
 
 /** A look that found no fsync in progress. All that was written before it is in the file by now, and on the disk after the next fsync. */
 type Look = { sentAt: number; answeredAt: number; redisMs: number };
@@ -22,13 +12,13 @@ const ANSWER_WITHIN_MS = 1_000;
 const FSYNC_EVERY_MS = 1_200;
 
 /**
- * Proves by INFO alone that an fsync was made, since Redis before 7.2 has no WAITAOF. Take a look A that found no fsync in
+ * Tells what a server has surely brought to its disk. It proves by INFO alone that an fsync was made, since Redis before 7.2 has no WAITAOF. Take a look A that found no fsync in
  * progress, and a look B that was sent 1.2 s later or more. By B's answer Redis has started an fsync after A. So when a look
  * C after B finds no fsync in progress again, what was written before A is on the disk.
  *
  * Without an append-only file there is nothing to wait for.
  */
-export function makeDiskMark(node: RedisNode): DiskMark {
+export function makeDiskMark(node: RedisNode) {
   let ofServer = '';
   let lookedAt = -Infinity;
   let written = '';
@@ -36,16 +26,20 @@ export function makeDiskMark(node: RedisNode): DiskMark {
   let proved = { sentAt: -Infinity, redisMs: -Infinity };
 
   return {
-    has: (redisMs, readAt) => redisMs < proved.redisMs || readAt <= proved.sentAt,
+    /** Whether what was written at this Redis time (ms), and was read from the server at this local time, is on its disk. */
+    has: (redisMs: number, readAt: number) => redisMs < proved.redisMs || readAt <= proved.sentAt,
+    /** How much the server was written when it looked last. */
     written: () => written,
-    restart(runId) {
+    /** Forgets what it has seen of another server. */
+    restart(runId: string): void {
       ofServer = runId;
       lookedAt = -Infinity;
       written = '';
       looks = [];
       proved = { sentAt: -Infinity, redisMs: -Infinity };
     },
-    async look() {
+    /** Looks at the server, unless it did a moment ago. Fails when it is not the one that `restart` was called for. */
+    async look(): Promise<void> {
       if (node.clock.monotonic() - lookedAt < LOOK_EVERY_MS) return;
       await lookOnce();
       // It may be a look B, by which some look A is old enough: C comes at once.

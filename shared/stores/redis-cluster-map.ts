@@ -7,25 +7,11 @@ import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace } from './keyspace.ts';
 import type { RedisNode } from './redis-node.ts';
 
-/** Which server of a cluster holds each shard now. */
-export type ClusterMap = {
-  /** The server that holds a shard; undefined while none is known. */
-  holder(shard: number): RedisNode | undefined;
-  /** Calls back whenever a server has become ready. */
-  onReady(listener: () => void): void;
-  close(): Promise<void>;
-};
-
 const LOOK_EVERY_MS = 500;
 const ASK_WITHIN_MS = 1_000;
 
-/** Follows the map of a cluster, from some of its addresses on: it is read every half second, and when a server comes or goes. */
-export function followClusterMap(
-  seeds: string[],
-  open: (address: string) => RedisNode,
-  log: Logger,
-  clock: Clock,
-): ClusterMap {
+/** Which server of a cluster holds each shard now: it follows the cluster's map, from some of its addresses on: it is read every half second, and when a server comes or goes. */
+export function followClusterMap(seeds: string[], open: (address: string) => RedisNode, log: Logger, clock: Clock) {
   const nodes = new Map<string, RedisNode>(seeds.map((address) => [address, connect(address)]));
   const listeners: (() => void)[] = [];
   let holders: (RedisNode | undefined)[] = [];
@@ -58,9 +44,11 @@ export function followClusterMap(
   }
 
   return {
-    holder: (shard) => holders[shard],
-    onReady: (listener) => listeners.push(listener),
-    async close() {
+    /** The server that holds a shard; undefined while none is known. */
+    holder: (shard: number) => holders[shard],
+    /** Calls back whenever a server has become ready. */
+    onReady: (listener: () => void) => void listeners.push(listener),
+    async close(): Promise<void> {
       await looking.stop();
       await Promise.all([...nodes.values()].map((node) => node.close()));
     },

@@ -12,29 +12,7 @@ import { endSilentConnections } from './silence-watch.ts';
 const NOW_WITHIN_MS = 1_000;
 
 /** A connection to one Redis server that knows which one it is and how far that server's clock is from ours. */
-export type RedisNode = {
-  client: Redis;
-  /** The time that waits for an answer go by. */
-  clock: Clock;
-  /** The server's run id, new with each start of the server; throws while the connection is not ready. */
-  runId(): string;
-  /** The server's clock, in ms: days and limits go by it. */
-  now(): Promise<number>;
-  /** The last moment, in Redis time (ms), at which a script may run so that its answer can still be here in time. */
-  notAfter(withinMs: number): number;
-  /** Asks for the run id again: in a cluster it may change while the connection stays. */
-  refresh(): Promise<void>;
-  /** Settles once the connection is ready, or rejects after so long. */
-  connected(withinMs: number): Promise<void>;
-  /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_unavailable`. */
-  script(name: ScriptName, keys: string[], args: (string | number | Buffer)[], withinMs: number): Promise<string[]>;
-  /**
-   * Calls `write`, then WAIT, and settles once enough replicas have what was read from the server of this run id. The write
-   * is needed because WAIT (from Redis 7.2 on) counts a connection's own writes only. Does neither when no replica is configured.
-   */
-  copied(runId: string, write: () => Promise<unknown>): Promise<void>;
-  close(): Promise<void>;
-};
+export type RedisNode = ReturnType<typeof nodeOf>;
 
 export type NodeOptions = {
   /** Whether the server may be demoted and promoted again. */
@@ -45,12 +23,12 @@ export type NodeOptions = {
 };
 
 /** Connects to one server. */
-export function connectNode(url: string, log: Logger, clock: Clock, options: NodeOptions = {}): RedisNode {
+export function connectNode(url: string, log: Logger, clock: Clock, options?: NodeOptions): RedisNode {
   return nodeOf(makeClient(url, clock), log, clock, options);
 }
 
 /** The server behind a client. */
-export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOptions = {}): RedisNode {
+export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOptions = {}) {
   const server = makeKnownServer(client, clock, options.inCluster ?? false);
   const replicas = makeReplicaWait(client, clock, options.minReplicas ?? 0);
   client.on('ready', () => {
@@ -66,19 +44,30 @@ export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOp
 
   return {
     client,
+    /** The time that waits for an answer go by. */
     clock,
     runId: server.runId,
+    /** The server's clock, in ms: days and limits go by it. */
     now: () => withTimeout(clock, NOW_WITHIN_MS, server.askTime()),
+    /** The last moment, in Redis time (ms), at which a script may run so that its answer can still be here in time. */
     notAfter: server.notAfter,
+    /** Asks for the run id again: in a cluster it may change while the connection stays. */
     refresh: () => withTimeout(clock, NOW_WITHIN_MS, learn()),
-    async connected(withinMs) {
+    /** Settles once the connection is ready, or rejects after so long. */
+    async connected(withinMs: number): Promise<void> {
       if (server.isKnown()) return;
       // Not events.once: that rejects at the first failed attempt to connect.
       const { promise, resolve } = Promise.withResolvers<void>();
       client.once('known', resolve);
       await withTimeout(clock, withinMs, promise).finally(() => client.off('known', resolve));
     },
-    async script(name, keys, args, withinMs) {
+    /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_unavailable`. */
+    async script(
+      name: ScriptName,
+      keys: string[],
+      args: (string | number | Buffer)[],
+      withinMs: number,
+    ): Promise<string[]> {
       const sentAt = clock.monotonic();
       const copies = replicas.isNeeded && isReplicated(name);
       if (copies) replicas.require();
@@ -93,12 +82,16 @@ export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOp
         throw new ApiError('redis_unavailable', { cause: error });
       }
     },
-    async copied(runId, write) {
+    /**
+     * Calls `write`, then WAIT, and settles once enough replicas have what was read from the server of this run id. The write
+     * is needed because WAIT (from Redis 7.2 on) counts a connection's own writes only. Does neither when no replica is configured.
+     */
+    async copied(runId: string, write: () => Promise<unknown>): Promise<void> {
       if (!replicas.isNeeded) return;
       await Promise.all([write(), replicas.copied()]);
       if (server.runId() !== runId) throw new Error('another redis server answers');
     },
-    async close() {
+    async close(): Promise<void> {
       await client.quit().catch(() => client.disconnect());
     },
   };

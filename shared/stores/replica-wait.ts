@@ -6,26 +6,17 @@ import type { Clock } from '../runtime/clock.ts';
 const WAIT_MS = 200;
 const ASK_AGAIN_MS = 500;
 
-/** Waits until enough replicas of a server have what this client wrote. */
-export type ReplicaWait = {
-  /** Whether any replica is asked for. */
-  isNeeded: boolean;
-  /** Fails at once with `redis_unavailable` if replicas were missing a moment ago: do not try a write that they could not confirm. */
-  require(): void;
-  /** Settles once enough replicas have all that this client has sent; rejects when they do not within `WAIT_MS`. */
-  copied(): Promise<void>;
-};
-
 /**
- * Waits by WAIT, which speaks for everything that its connection sent before it. Only one WAIT is under way, for it holds up
+ * Waits until enough replicas of a server have what this client wrote. It does by WAIT, which speaks for everything that its connection sent before it. Only one WAIT is under way, for it holds up
  * the connection; all that is sent meanwhile shares the next one.
  */
-export function makeReplicaWait(client: Redis, clock: Clock, minReplicas: number): ReplicaWait {
+export function makeReplicaWait(client: Redis, clock: Clock, minReplicas: number) {
   let current: Promise<void> | undefined;
   let next: Promise<void> | undefined;
   // No WAIT is sent before this time.
   let missingUntil = -Infinity;
 
+  /** Settles once enough replicas have all that this client has sent; rejects when they do not within `WAIT_MS`. */
   function copied(): Promise<void> {
     if (!current)
       return (current = nextTurn()
@@ -48,8 +39,10 @@ export function makeReplicaWait(client: Redis, clock: Clock, minReplicas: number
   }
 
   return {
+    /** Whether any replica is asked for. */
     isNeeded: minReplicas > 0,
-    require() {
+    /** Fails at once with `redis_unavailable` if replicas were missing a moment ago: do not try a write that they could not confirm. */
+    require(): void {
       if (clock.monotonic() < missingUntil)
         throw new ApiError('redis_unavailable', { cause: new Error('replicas are missing') });
     },

@@ -6,22 +6,19 @@ const TAG_BYTES = 16;
 /** The current master key, which seals, and earlier ones, which may have sealed texts that must still open. */
 export type MasterKeys = readonly [current: Buffer, ...others: Buffer[]];
 
-/** Seals texts under the current master key, and opens texts that were sealed under any of the master keys. */
-export type Sealer = {
-  /** `bound` names the place of the text. Opening needs it again, so no sealed text can replace another one. */
-  seal(plain: string, bound: string): Buffer;
-  /** Throws if the text was changed, or was sealed under another key or with another `bound`. */
-  unseal(sealed: Uint8Array, bound: string): string;
-  /** A name of the current key that reveals nothing about it. */
-  keyName: string;
-};
+export type Sealer = ReturnType<typeof makeSealer>;
 
-/** A sealer for one purpose. With a `callerSecret`, which only the caller holds, nothing opens without the caller. */
-export function makeSealer(masterKeys: MasterKeys, purpose: string, callerSecret = ''): Sealer {
+/**
+ * Seals texts under the current master key, and opens texts that were sealed under any of the master keys, for one purpose. With a `callerSecret`, which only the caller holds, nothing
+ * opens without the caller.
+ */
+export function makeSealer(masterKeys: MasterKeys, purpose: string, callerSecret = '') {
   const keys = masterKeys.map((masterKey) => deriveKey(masterKey, purpose, callerSecret));
   return {
-    seal: (plain, bound) => seal(keys[0]!, plain, bound),
-    unseal(sealed, bound) {
+    /** `bound` names the place of the text. Opening needs it again, so no sealed text can replace another one. */
+    seal: (plain: string, bound: string) => seal(keys[0]!, plain, bound),
+    /** Throws if the text was changed, or was sealed under another key or with another `bound`. */
+    unseal(sealed: Uint8Array, bound: string): string {
       let failure: unknown;
       for (const key of keys) {
         try {
@@ -32,6 +29,7 @@ export function makeSealer(masterKeys: MasterKeys, purpose: string, callerSecret
       }
       throw failure;
     },
+    /** A name of the current key that reveals nothing about it. */
     keyName: deriveKey(masterKeys[0], 'name').toString('hex', 0, 8),
   };
 }

@@ -4,17 +4,7 @@ import { shortenLog } from './log-file.ts';
 import { record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
 import { start, untilReady, yieldCores, type Program, type Started } from './program.ts';
 
-export interface Supervisor {
-  /**
-   * Starts a program and waits until it is ready. From then on the supervisor starts it again whenever it ends. One that takes too
-   * long is stopped, and that is thrown; with `onLate` it runs on, and that is told.
-   */
-  add(program: Program, onLate?: (why: NotReadyError) => void): Promise<void>;
-  /** Stops a program for good. */
-  remove(name: string): Promise<void>;
-  /** Stops all programs: those in `order` one after the other, then the rest together. */
-  stop(order: readonly string[]): Promise<void>;
-}
+export type Supervisor = ReturnType<typeof makeSupervisor>;
 
 interface Options {
   folder: string;
@@ -28,7 +18,7 @@ const PAUSE_MS = 500;
 const KEEP_HOUSE_EVERY_MS = 1_000;
 
 /** Keeps programs running, and lists their processes in `processes.json`. */
-export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options): Supervisor {
+export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options) {
   const running = new Map<string, Recorded>();
   const launching = new Set<Promise<unknown>>();
   // The programs to start again when they end. A removed program may be added again before its old process has ended.
@@ -39,7 +29,11 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
   const house = keepHouse();
 
   return {
-    async add(program, onLate) {
+    /**
+     * Starts a program and waits until it is ready. From then on the supervisor starts it again whenever it ends. One that takes
+     * too long is stopped, and that is thrown; with `onLate` it runs on, and that is told.
+     */
+    async add(program: Program, onLate?: (why: NotReadyError) => void): Promise<void> {
       kept.set(program.name, program);
       const first = await launch(program);
       try {
@@ -54,13 +48,15 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
       }
       void keepRunning(program, first);
     },
-    async remove(name) {
+    /** Stops a program for good. */
+    async remove(name: string): Promise<void> {
       kept.delete(name);
       const one = running.get(name);
       if (one) await stopRecorded([one], []);
       forget(name);
     },
-    async stop(order) {
+    /** Stops all programs: those in `order` one after the other, then the rest together. */
+    async stop(order: readonly string[]): Promise<void> {
       stopping = true;
       await Promise.allSettled(launching);
       await stopRecorded([...running.values()], order, (name, clean) => {

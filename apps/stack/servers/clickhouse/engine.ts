@@ -14,12 +14,7 @@ export interface Statement {
   parameters: Record<string, string>;
 }
 
-export interface Engine {
-  version: string;
-  /** Runs a statement; gives its answer. */
-  run(statement: Statement): Promise<Uint8Array>;
-  close(): void;
-}
+export type Engine = ReturnType<typeof openEngine>;
 
 // A merge follows what was written, and what it was made of stays for 60 s: twice the time after which Linux writes.
 const LOOK_EVERY_MS = 1_000;
@@ -31,7 +26,7 @@ const IDLE_AFTER_MS = 10_000;
  * lock ends with the process. `config` is a file of ClickHouse's configuration. A write that the disk did not take ends the
  * process, before the statement is answered.
  */
-export function openEngine(folder: string, config: string): Engine {
+export function openEngine(folder: string, config: string) {
   // Open for the life of the process, since the engine stops with its last session.
   const root = new Session(folder, { connectionArgs: [`--config-file=${config}`] });
   const closing = new AbortController();
@@ -42,7 +37,7 @@ export function openEngine(folder: string, config: string): Engine {
     // Each statement has a session of its own (about 1 ms). That keeps settings, parameters and the current database apart,
     // and lets statements run at the same time, since one session runs one at a time. chdb's own parameter binding would let
     // the whole process run only one.
-    async run(statement) {
+    async run(statement: Statement): Promise<Uint8Array> {
       const session = new Session(folder);
       try {
         const answer = await runOn(session, statement);
@@ -54,7 +49,7 @@ export function openEngine(folder: string, config: string): Engine {
         session.close();
       }
     },
-    close() {
+    close(): void {
       closing.abort();
       root.close();
     },
