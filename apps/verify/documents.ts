@@ -1,13 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { ApiError } from '../../shared/contract/errors.ts';
 import { openApi } from '../../shared/contract/openapi.ts';
-import type { Operation } from '../../shared/contract/route.ts';
 import { makeDocs } from '../../shared/http/docs.ts';
 import type { Probe } from '../../shared/http/probes.ts';
-import { cancelOperation } from '../../shared/verification/cancel-operation.ts';
-import { verifyBatchOperation, verifyOperation } from '../../shared/verification/operation.ts';
+import { operations } from './calls.ts';
 import { gatewayPaths } from './gateway/openapi.ts';
-import { holdOperations } from './holds.ts';
 
 export type DocumentOptions = {
   probe: Probe;
@@ -18,7 +15,6 @@ export type DocumentOptions = {
 
 /** Answers what needs no token: probes, metrics and documents. Any other path is a 404. */
 export function makeDocuments({ probe, hasDocs, publicUrl }: DocumentOptions) {
-  const operations: Operation[] = [verifyOperation, verifyBatchOperation, cancelOperation, ...holdOperations];
   const servers = [{ url: publicUrl, description: 'Verify' }];
   const docs = hasDocs ? makeDocs(servers, () => openApi(operations, servers, gatewayPaths)) : () => undefined;
 

@@ -1,34 +1,23 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
-import { parse } from 'node:querystring';
 import { requirePermission } from '../../shared/auth/access-token.ts';
 import { fixedHeaders, requestId, type FixedHeaders } from '../../shared/http/headers.ts';
-import { logFailures, type LogFailure } from '../../shared/http/log-failures.ts';
+import { logFailures } from '../../shared/http/log-failures.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
 import { readPatience } from '../../shared/verification/patience.ts';
 import type { Verifier } from '../../shared/verification/verifier.ts';
-import type { CountCall } from '../../shared/auth/failed-authentications.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
-import { readJson } from '../../shared/http/read-json.ts';
 import { isClient, knowClient } from '../../shared/http/strangers.ts';
-import { object } from '../../shared/contract/schema-kinds.ts';
-import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';
-import { VERIFY_BATCH_PATH, VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody } from '../../shared/verification/operation.ts';
-import { CANCEL_PATH, cancelOperation } from '../../shared/verification/cancel-operation.ts';
-import type { Cancel } from '../../shared/verification/cancel-calls.ts';
-import type { HoldCalls } from '../../shared/verification/hold-calls.ts';
-import { decided, sendAnswer, type Answer } from './answer.ts';
-import { makeBatch, type Asked } from './batch.ts';
+import { VERIFY_BODY_LIMIT } from '../../shared/verification/operation.ts';
+import { sendAnswer, type Answer } from './answer.ts';
+import { makeCalls, type Call, type CallOptions } from './calls.ts';
 import { makeDocuments, type DocumentOptions } from './documents.ts';
 import { makeFailure } from './failure.ts';
 import { GATEWAY_PATH, makeGateway, type GatewayOptions } from './gateway/gateway.ts';
-import { isOfHolds, makeHoldAnswers } from './holds.ts';
 
 type HandlerOptions = Verifier &
   GatewayOptions &
-  DocumentOptions & {
-    holds: HoldCalls;
-    cancel: Cancel;
-    countCall: CountCall;
+  DocumentOptions &
+  Pick<CallOptions, 'holds' | 'cancel' | 'countCall'> & {
     headers: FixedHeaders;
     metrics: Metrics;
   };
@@ -39,23 +28,20 @@ type Came = { id: string; from: number };
 // One error for all calls: making one costs more than refusing the call.
 const overloaded = new ApiError('overloaded');
 
-const readVerifyBody = bodyValidator(verifyBody);
-const readCancelBody = bodyValidator(cancelOperation.body);
-const readNoQuery = parameterValidator(object({}));
-
 /** Handles the requests of the verify server, without a framework between the socket and the script. */
 export function makeHandler(options: HandlerOptions): RequestListener {
   const logFailure = logFailures(options.log, options.clock);
-  const answer = makeAnswer(options, logFailure);
+  const calls = makeCalls({ ...options, logFailure });
+  const answer = makeAnswer(options, calls);
   const failure = makeFailure(logFailure);
 
   return (request, response) => {
     const started = options.clock.monotonic();
     const id = requestId(request.headers['x-request-id'] as string | undefined);
     const path = pathOf(request.url ?? '');
-    const route = verifies(path) ? path : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
+    const route = calls.has(path) ? path : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
     // Refuse here, where it costs least: work for an answer that would come too late delays all the others.
-    if (verifies(path) && !options.hasRoom()) return send(failure(overloaded, id));
+    if (calls.has(path) && !options.hasRoom()) return send(failure(overloaded, id));
     answer(request, path, id, started).then(finish, (thrown: unknown) => finish(failure(thrown, id)));
 
     function finish(answer: Answer): void {
@@ -78,18 +64,17 @@ export function makeHandler(options: HandlerOptions): RequestListener {
   };
 }
 
-function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
+function makeAnswer(options: HandlerOptions, calls: ReturnType<typeof makeCalls>) {
   const documents = makeDocuments(options);
   const gateway = makeGateway(options);
-  const batch = makeBatch({ ...options, logFailure });
-  const settleHold = makeHoldAnswers(options.holds);
 
   return function answer(request: IncomingMessage, path: string, id: string, from: number): Promise<Answer> {
-    if (verifies(path)) return verify(request, path, { id, from });
+    const call = calls.get(path);
+    if (call) return verify(request, path, call, { id, from });
     return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : documents(request, path);
   };
 
-  async function verify(request: IncomingMessage, path: string, { id, from }: Came): Promise<Answer> {
+  async function verify(request: IncomingMessage, path: string, call: Call, { id, from }: Came): Promise<Answer> {
     if (request.method !== 'POST') throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
     // Node joins repeated headers into one string; only Set-Cookie is an array.
     const headers = request.headers as Record<string, string | undefined>;
@@ -101,24 +86,9 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
     return options.telemetry.request({ method: 'POST', route: path, traceparent: headers['traceparent'] }, async () => {
       const turn = options.turn(caller.teamId, Number(headers['content-length'] ?? VERIFY_BODY_LIMIT));
       if (turn) await turn;
-      return decide(request, path, { caller, clientAddress, requestId: id, patience, isGone });
+      // A function of its own: what waited for its turn is among V8's old objects by now, and what those hold stays with them.
+      return call(request, { caller, clientAddress, requestId: id, patience, isGone });
     });
-  }
-
-  // A function of its own: what waited for its turn is among V8's old objects by now, and what those hold stays with them.
-  async function decide(request: IncomingMessage, path: string, asked: Asked): Promise<Answer> {
-    if (path === VERIFY_BATCH_PATH) return decided(await batch(request, asked));
-    if (isOfHolds(path)) return settleHold(request, path, asked.caller);
-    if (path === CANCEL_PATH) {
-      const cancelled = readCancelBody(await readJson(request, VERIFY_BODY_LIMIT));
-      readNoQuery({ ...parse(request.url!.slice(path.length + 1)) });
-      return decided(await options.cancel(asked.caller, cancelled));
-    }
-    const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
-    if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
-    const idempotencyKey = request.headers['idempotency-key'] as string | undefined;
-    const decision = await options.verify({ ...asked, body, idempotencyKey });
-    return decided(decision.body);
   }
 }
 
@@ -129,10 +99,6 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
  */
 function lacksItsBody(request: IncomingMessage): boolean {
   return !request.complete && request.readableLength === 0;
-}
-
-function verifies(path: string): boolean {
-  return path === VERIFY_PATH || path === VERIFY_BATCH_PATH || path === CANCEL_PATH || isOfHolds(path);
 }
 
 function pathOf(url: string): string {
