@@ -1,22 +1,27 @@
 import { flushCompileCache } from 'node:module';
-import type { Logger } from './log.ts';
+import { readConfigOrExit } from './config.ts';
+import { makeLogger, type Logger } from './log.ts';
+import { programs } from './programs.ts';
+import type { ConfigOf } from './variables.ts';
 
 /** A running program or part of one. `stop` lets it finish what it has begun. */
 export type Running = { stop(): Promise<void> };
 
-type RunOptions = {
-  log: Logger;
-  /** Whether an error that nobody waits for need not end the process. */
-  isHarmless?: (error: unknown) => boolean;
-};
+type Service = 'api' | 'verify' | 'relay' | 'consumer' | 'webhooks';
 
 const STOP_WITHIN_MS = 15_000;
 
 /**
- * Runs a program: starts it, and on SIGTERM or SIGINT drains it. A failed start or an uncaught error is logged and ends
- * the process, so that its supervisor starts a new one.
+ * Runs a program: reads its configuration, starts it, and on SIGTERM or SIGINT drains it. A failed start or an uncaught error is
+ * logged and ends the process, so that its supervisor starts a new one; not an error that nobody waits for and that is harmless.
  */
-export async function run({ log, isHarmless }: RunOptions, start: () => Promise<Running>): Promise<void> {
+export async function run<Name extends Service>(
+  name: Name,
+  start: (config: ConfigOf<(typeof programs)[Name]>, log: Logger) => Promise<Running>,
+  isHarmless?: (error: unknown) => boolean,
+): Promise<void> {
+  const config = readConfigOrExit(programs[name]);
+  const log = makeLogger(name, config.LOG_LEVEL);
   const die = (error: unknown, message: string) => {
     log.fatal({ error }, message);
     process.exit(1);
@@ -27,7 +32,7 @@ export async function run({ log, isHarmless }: RunOptions, start: () => Promise<
     else die(error, 'unhandled rejection');
   });
 
-  const running = await start().catch((error: unknown) => die(error, 'could not start'));
+  const running = await start(config, log).catch((error: unknown) => die(error, 'could not start'));
   // Node keeps what it has compiled (NODE_COMPILE_CACHE) when a process ends by itself; one that is killed would leave nothing.
   flushCompileCache();
   let stopping = false;
