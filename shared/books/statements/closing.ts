@@ -1,6 +1,5 @@
 import type { Query, Transaction } from '../../stores/postgres.ts';
 import { chunks } from '../../values/chunks.ts';
-import { dateOf, dayNumber } from '../../values/periods.ts';
 import type { BillingRef } from '../billing-refs.ts';
 import { monthColumns, type ClosedMonth, type LateMonth } from './lines.ts';
 import { monthAfter, monthAt, spanOfMonth, type Span } from './span.ts';
@@ -136,9 +135,4 @@ export async function firstOpenDay(sql: Query, workspaceId: string): Promise<{ o
            (select end_day from workspace_months where workspace_id = w.id order by end_ms desc limit 1) as end_day
     from workspaces w where w.id = ${workspaceId}`;
   return { openDay: endDay ?? `${monthAt(madeMs, timezone)}-01`, isFirst: endDay === null };
-}
-
-/** The last day of a closed month. */
-export function lastDayOf({ endDay }: Pick<ClosedMonth, 'endDay'>): string {
-  return dateOf(dayNumber(endDay) - 1);
 }

@@ -1,4 +1,4 @@
-import { firstInstantOf } from '../../values/calendar.ts';
+import { dateAt, dateOf, dayNumber, startOfDate } from '../../values/periods.ts';
 
 /**
  * What a statement is about: an instant up to before another one (Unix ms), and the calendar days that adjustments of it are booked
@@ -22,33 +22,28 @@ export type SpanStart = { startMs: number; startDay: string };
 export function spanOfDays(from: string, to: string, timezone: string, after?: SpanStart): Span {
   const startDay = after && after.startDay > from ? after.startDay : from;
   const endDay = dayAfter(to);
-  const startMs = after?.startDay === startDay ? after.startMs : startOfDay(startDay, timezone);
+  const startMs = after?.startDay === startDay ? after.startMs : startOfDate(startDay, timezone);
   // A zone that the workspace moved to may have begun its days before.
-  const endMs = Math.max(startMs, startOfDay(endDay, timezone));
+  const endMs = Math.max(startMs, startOfDate(endDay, timezone));
   const days: string[] = [];
   for (let day = startDay; day < endDay; day = dayAfter(day)) days.push(day);
-  const starts = days.map((day, i) => (i === 0 ? startMs : Math.max(startMs, startOfDay(day, timezone))));
+  const starts = days.map((day, i) => (i === 0 ? startMs : Math.max(startMs, startOfDate(day, timezone))));
   return { timezone, startMs, endMs, startDay, endDay, days, starts };
 }
 
 /** A calendar month (YYYY-MM) of a zone; after a closed month the rest of it. */
 export function spanOfMonth(month: string, timezone: string, after?: SpanStart): Span {
-  return spanOfDays(`${month}-01`, lastDayOf(month), timezone, after);
+  return spanOfDays(`${month}-01`, dayBefore(`${monthAfter(month)}-01`), timezone, after);
 }
 
 /** The month (YYYY-MM) in which clocks of a zone are at an instant. */
 export function monthAt(ms: number, timezone: string): string {
-  return dayAt(ms, timezone).slice(0, 7);
-}
-
-/** The day that clocks of a zone show at an instant. */
-export function dayAt(ms: number, timezone: string): string {
-  return Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(timezone).toPlainDate().toString();
+  return dateAt(ms, timezone).slice(0, 7);
 }
 
 /** The month after one. */
 export function monthAfter(month: string): string {
-  return dayAfter(lastDayOf(month)).slice(0, 7);
+  return Temporal.PlainYearMonth.from(month).add({ months: 1 }).toString();
 }
 
 /** The day of a span that an instant in it lies in. */
@@ -58,21 +53,9 @@ export function dayIn({ days, starts }: Span, ms: number): string {
 
 /** The day before one. */
 export function dayBefore(day: string): string {
-  return Temporal.PlainDate.from(day).subtract({ days: 1 }).toString();
-}
-
-function lastDayOf(month: string): string {
-  return Temporal.PlainYearMonth.from(month)
-    .add({ months: 1 })
-    .toPlainDate({ day: 1 })
-    .subtract({ days: 1 })
-    .toString();
+  return dateOf(dayNumber(day) - 1);
 }
 
 function dayAfter(day: string): string {
-  return Temporal.PlainDate.from(day).add({ days: 1 }).toString();
-}
-
-function startOfDay(day: string, timezone: string): number {
-  return firstInstantOf(Temporal.PlainDate.from(day).toPlainDateTime(), timezone);
+  return dateOf(dayNumber(day) + 1);
 }

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import { beginMonth, lastDayOf, nextMonth } from '../../../../shared/books/statements/closing.ts';
+import { beginMonth, nextMonth } from '../../../../shared/books/statements/closing.ts';
+import { dayBefore } from '../../../../shared/books/statements/span.ts';
 import { monthColumns, type ClosedMonth } from '../../../../shared/books/statements/lines.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import {
@@ -94,7 +95,7 @@ function answer(known: Known) {
   return present(closing, {
     ...known,
     from: known.startDay,
-    to: lastDayOf(known),
+    to: dayBefore(known.endDay),
     status: known.closedAt ? 'CLOSED' : 'CLOSING',
     waitsFor: known.waiting,
   });
