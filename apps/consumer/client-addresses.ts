@@ -19,10 +19,8 @@ export async function withAddresses(
     select id from workspaces where id = any(${ids}) and keep_client_addresses`;
   const keeping = new Set(rows.map(({ id }) => id));
   const kept = named.filter(({ workspaceId }) => keeping.has(workspaceId));
-  const open = await openAddresses(
-    redis,
-    kept.map(({ address }) => address),
-  );
+  const addresses = kept.map(({ address }) => address);
+  const open = await openAddresses(redis, addresses);
   return outcomes.map((one) => {
     if (one.kind !== 'refusal') return one;
     return { ...one, address: keeping.has(one.workspaceId) ? open(one.address, one.id) : '' };

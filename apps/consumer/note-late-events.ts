@@ -33,10 +33,8 @@ export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => v
       const ids = late.map(({ id }) => id);
       // Each day anew, today too, which was marked before: its month may have closed meanwhile, since the balances did not know of
       // these events, and a later statement tells of what is marked after that.
-      await markDays(
-        sql,
-        ids.flatMap((id) => byRecord.get(id)!),
-      );
+      const again = ids.flatMap((id) => byRecord.get(id)!);
+      await markDays(sql, again);
       await noteUnsettled(sql, ids);
       noted();
     }

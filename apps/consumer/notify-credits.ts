@@ -29,10 +29,8 @@ async function note(sql: Sql, events: UsageEvent[], soon: () => void): Promise<v
     where b.id = any(${eachOf(sql, [...byRecord.keys()])})`;
   const changed = rows.filter((row) => byRecord.get(row.id)!.some((event) => mayHaveChanged(row, event)));
   if (changed.length === 0) return;
-  await noteCreditLooks(
-    sql,
-    changed.map(({ id }) => id),
-  );
+  const ids = changed.map(({ id }) => id);
+  await noteCreditLooks(sql, ids);
   soon();
 }
 

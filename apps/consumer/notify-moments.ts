@@ -117,15 +117,10 @@ function keysThatEnd(sql: Sql, before: number) {
 }
 
 async function notify(tx: Transaction, moment: Moment, rows: Row[]): Promise<void> {
-  await notifyWebhooks(
-    tx,
-    rows.map((row) => eventOf(moment, row)),
-  );
-  if (moment.type === 'grant.began')
-    await noteReplenished(
-      tx,
-      rows.map(({ billingId }) => billingId!),
-    );
+  const events = rows.map((row) => eventOf(moment, row));
+  await notifyWebhooks(tx, events);
+  const billingIds = rows.map(({ billingId }) => billingId!);
+  if (moment.type === 'grant.began') await noteReplenished(tx, billingIds);
 }
 
 function eventOf({ type, before }: Moment, { id, at, teamId, workspaceId, billingId, data }: Row): WebhookEvent {

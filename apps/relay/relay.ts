@@ -33,10 +33,8 @@ export function startRelay({ source, kafka, metrics, log, telemetry = noTelemetr
       metrics.relayedEvents.inc(events.length);
     }),
     async deliverOutcomes(outcomes, signal) {
-      await produce(
-        outcomes.map(({ json }) => ({ key: null, value: json })),
-        signal,
-      );
+      const records = outcomes.map(({ json }) => ({ key: null, value: json }));
+      await produce(records, signal);
     },
   });
 

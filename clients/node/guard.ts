@@ -65,14 +65,14 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     const cancelLater = ({ input, idempotencyKey }: KeptCall) => {
       if (cancelling >= MOST_CANCELS) return;
       cancelling += 1;
-      const cancelled = client.verifications.cancel({ key: input.key, idempotencyKey }).catch((error: unknown) => {
-        if (!(error instanceof KeytallyError && error.code === NOTHING_TAKEN))
-          note(`not cancelled: ${describe(error)}`, error);
-      });
-      noteSettling(
-        client,
-        cancelled.finally(() => (cancelling -= 1)),
-      );
+      const cancelled = client.verifications
+        .cancel({ key: input.key, idempotencyKey })
+        .catch((error: unknown) => {
+          if (!(error instanceof KeytallyError && error.code === NOTHING_TAKEN))
+            note(`not cancelled: ${describe(error)}`, error);
+        })
+        .finally(() => (cancelling -= 1));
+      noteSettling(client, cancelled);
     };
     const [key, another] = keysOf(seen.header, seen.rawHeaders);
     if (key === undefined) return refuse('NO_KEY');

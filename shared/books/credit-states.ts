@@ -37,11 +37,8 @@ export async function noteCreditLooks(sql: Query, billingIds: string[]): Promise
 export async function noteReplenished(sql: Query, billingIds: string[]): Promise<void> {
   const rows = await sql<{ id: string }[]>`
     select billing_id as id from credit_states where billing_id = any(${eachOf(sql, billingIds)}) and is_exhausted`;
-  if (rows.length > 0)
-    await noteCreditLooks(
-      sql,
-      rows.map(({ id }) => id),
-    );
+  const ids = rows.map(({ id }) => id);
+  if (ids.length > 0) await noteCreditLooks(sql, ids);
 }
 
 /**

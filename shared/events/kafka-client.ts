@@ -26,18 +26,8 @@ export function makeClient(config: KafkaConfig, program: string, log: Logger): C
 
 function saslOf(config: KafkaConfig): Pick<Options, 'sasl'> {
   const { KAFKA_SASL_MECHANISM: mechanism, KAFKA_SASL_USERNAME: username, KAFKA_SASL_PASSWORD: password } = config;
-  switch (mechanism) {
-    case '':
-      return {};
-    case 'plain':
-      return { sasl: { mechanism, username, password } };
-    case 'scram-sha-256':
-      return { sasl: { mechanism, username, password } };
-    case 'scram-sha-512':
-      return { sasl: { mechanism, username, password } };
-    default:
-      return mechanism satisfies never;
-  }
+  // kafkajs has a type of its own for each mechanism.
+  return mechanism === '' ? {} : { sasl: { mechanism, username, password } as NonNullable<Options['sasl']> };
 }
 
 // While a broker is unavailable kafkajs logs every attempt several times, so the same line is logged once in 10 s. Only

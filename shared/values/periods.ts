@@ -67,10 +67,8 @@ export function wholeStarts({ quarters, whole }: Periods): number[] {
 
 /** When each period begins, in RFC 3339 with the offset of the zone, the first one as if it were not cut. */
 export function startTexts(periods: Periods): string[] {
-  return momentTexts(
-    wholeStarts(periods).map((quarter) => quarter * QUARTER_MS),
-    periods.timezone,
-  );
+  const starts = wholeStarts(periods).map((quarter) => quarter * QUARTER_MS);
+  return momentTexts(starts, periods.timezone);
 }
 
 /** The numbers of the periods that are cut: the first one, the last one, both or none. */

@@ -46,10 +46,8 @@ async function noteBehind({ sql, redis }: Stores, billings: BillingRef[], result
   const undecided = results
     .filter(({ status, grants }) => status === 'ON_ITS_WAY' || (grants?.differenceMicros ?? 0) !== 0)
     .map(({ billing }) => billing);
-  await noteUnsettled(
-    sql,
-    [...unknown, ...undecided].map(({ id }) => id),
-  );
+  const ids = [...unknown, ...undecided].map(({ id }) => id);
+  await noteUnsettled(sql, ids);
 }
 
 async function report(stores: Stores, results: Reconciliation[], metrics: Metrics, log: Logger): Promise<void> {
@@ -58,12 +56,11 @@ async function report(stores: Stores, results: Reconciliation[], metrics: Metric
     const difference = formatCredits(result.differenceMicros);
     const heldDifference = formatCredits(result.heldDifferenceMicros);
     // Until they are rolled up again, `/usage` sums them from their events.
-    await markDays(
-      stores.sql,
-      wrongDays.map(({ day }) => ({ workspaceId: billing.workspaceId, billingId: billing.id, day })),
-    );
+    const { id: billingId, workspaceId } = billing;
+    const days = wrongDays.map(({ day }) => ({ workspaceId, billingId, day }));
+    await markDays(stores.sql, days);
     log.error(
-      { billingId: billing.id, status, difference, heldDifference, grants: result.grants, gaps: missing },
+      { billingId, status, difference, heldDifference, grants: result.grants, gaps: missing },
       'the books and the balance of a billing record differ',
     );
     await tellDifference(stores.sql, result, stores.redis.clock.now());

@@ -27,10 +27,8 @@ export async function writePast({ sql, books }: PastStores, customers: Customer[
     await tx`update api_keys set created_at = ${made} where workspace_id = ${workspaceId}`;
     await tx`update billing_records set created_at = ${made} where id = any(${billingIds})`;
     await tx`update grants set begins_at = ${startMs} where billing_id = any(${billingIds})`;
-    await markDays(
-      tx,
-      billingIds.flatMap((billingId) => allDays.map((day) => ({ workspaceId, billingId, day }))),
-    );
+    const marked = billingIds.flatMap((billingId) => allDays.map((day) => ({ workspaceId, billingId, day })));
+    await markDays(tx, marked);
     await noteUnsettled(tx, billingIds);
   });
   return customers.reduce((sum, { callsPerDay }) => sum + days * callsPerDay, 0);

@@ -25,10 +25,8 @@ export async function readExpired(
   const accounts = await withClasses(sql, ids, span.endMs);
   if (accounts.length === 0) return { movements: new Map(), before: new Map(), until: new Map() };
   // Before what the span tells: what comes meanwhile is no more late than that.
-  const booked = await readBooked(
-    stores,
-    accounts.map((id) => ({ id, workspaceId })),
-  );
+  const records = accounts.map((id) => ({ id, workspaceId }));
+  const booked = await readBooked(stores, records);
   const adjusted = await sql<{ day: string }[]>`
     select distinct day::text from adjustments
     where billing_id = any(${eachOf(sql, accounts)}) and (amount_micros < 0 or grant_id is not null)`;

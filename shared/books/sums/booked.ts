@@ -76,10 +76,8 @@ export async function readBooked(
 ): Promise<Map<string, BookedRecord>> {
   const found = new Map<string, BookedRecord>();
   // Read the marks before the sums: if a mark is cleared in between, its day is summed from the events without need.
-  const marks = await markedDays(
-    sql,
-    asked.map(({ id }) => id),
-  );
+  const ids = asked.map(({ id }) => id);
+  const marks = await markedDays(sql, ids);
   const records = asked.map((one) => {
     const openDays = [...new Set([...(marks.get(one.id) ?? []), ...(one.daysByEvents ?? [])])];
     return { ...one, openDays };
@@ -194,10 +192,8 @@ const LINES = `
 
 function recordOf(lines: Line[], openDays: string[]): BookedRecord {
   const counted = lines.filter(({ part }) => part !== 'newer');
-  const ofEpochs = Map.groupBy(
-    counted.filter(({ line }) => line === 'verification'),
-    ({ epoch }) => epoch,
-  );
+  const verified = counted.filter(({ line }) => line === 'verification');
+  const ofEpochs = Map.groupBy(verified, ({ epoch }) => epoch);
   const known = counted.filter(({ part }) => part === 'own');
   const last = known
     .map((line) => line.last)
