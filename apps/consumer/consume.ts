@@ -1,14 +1,11 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
 import { startPump, type PumpOptions, type Source } from '../../shared/events/pump.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import { raiseBookedTo } from '../../shared/events/log-place.ts';
 import type { CarriedOutcome } from '../../shared/events/outcome.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
-import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemetry.ts';
 import { retry } from '../../shared/runtime/retry.ts';
-import type { Running } from '../../shared/runtime/run.ts';
+import type { Running, Runtime } from '../../shared/runtime/run.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { makeFillCustomers } from './fill-customers.ts';
@@ -21,19 +18,14 @@ import { notifyCredits } from './notify-credits.ts';
 import { notifyHolds } from './notify-holds.ts';
 import { makeNotifyLimits } from './notify-limits.ts';
 
-export type DeliverOptions = {
+export type DeliverOptions = Runtime & {
   sql: Sql;
   redis: ShardedRedis;
   books: Books;
-  metrics: Metrics;
-  log: Logger;
   telemetry?: Telemetry;
-  clock: Clock;
   /** Redis's clock, in ms. */
   now(): Promise<number>;
-  /** Called when a record may have to be rebuilt. */
   rebuildSoon?(): void;
-  /** Called when the credits of a record have to be looked at. */
   lookSoon?(): void;
 };
 

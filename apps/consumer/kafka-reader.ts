@@ -1,19 +1,13 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
 import { carryEvent, readHeaders, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import { UnreadableEvent } from '../../shared/events/event.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
-import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { carryOutcome, isOutcome, type CarriedOutcome } from '../../shared/events/outcome.ts';
 import { BYTES_PER_BATCH, EVENTS_PER_BATCH, type Source } from '../../shared/events/pump.ts';
-import type { Running } from '../../shared/runtime/run.ts';
+import type { Running, Runtime } from '../../shared/runtime/run.ts';
 
-type KafkaReaderOptions = {
+type KafkaReaderOptions = Runtime & {
   kafka: Kafka;
-  metrics: Metrics;
-  log: Logger;
-  clock: Clock;
 };
 
 /** `assigned` gives the partitions that Kafka has assigned to this consumer. */
@@ -21,7 +15,6 @@ export type KafkaReader = Source & Running & { assigned(): ReadonlySet<number> }
 
 type UnreadableRecord = { partition: number; record: Incoming; reason: string };
 
-/** Records of one partition that were fetched together, decoded. */
 type Part = {
   partition: number;
   lastOffset: string;
@@ -70,7 +63,6 @@ export function makeKafkaReader({ kafka, metrics, log, clock }: KafkaReaderOptio
     },
   };
 
-  /** Waits until a condition holds, for so long at most. */
   async function waitUntil(holds: () => boolean, withinMs: number, signal: AbortSignal): Promise<void> {
     const until = clock.monotonic() + withinMs;
     while (!holds() && !signal.aborted && clock.monotonic() < until)
@@ -107,7 +99,6 @@ export function makeKafkaReader({ kafka, metrics, log, clock }: KafkaReaderOptio
   }
 }
 
-/** Whether parts have as much as a batch may. */
 function isBatch(parts: readonly Part[]): boolean {
   const records = parts.reduce((sum, { events, outcomes }) => sum + events.length + outcomes.length, 0);
   return records >= EVENTS_PER_BATCH || parts.reduce((sum, { bytes }) => sum + bytes, 0) >= BYTES_PER_BATCH;

@@ -1,20 +1,14 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
-import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { startLoop } from '../../shared/runtime/loop.ts';
-import type { Running } from '../../shared/runtime/run.ts';
+import type { Running, Runtime } from '../../shared/runtime/run.ts';
 
-type WatchdogOptions = {
+type WatchdogOptions = Runtime & {
   kafka: Kafka;
   /** The partitions that Kafka has assigned to this consumer. */
   assigned(): ReadonlySet<number>;
   /** False or rejected while a store that we write to is unavailable: the consumer is right to wait then. */
   reachable(): Promise<boolean>;
   afterMs: number;
-  metrics: Metrics;
-  log: Logger;
-  clock: Clock;
   /** Called when events wait, every store answers, and still no offset moves. */
   stuck(error: Error): void;
 };

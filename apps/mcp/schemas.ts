@@ -2,8 +2,6 @@ import { Type, type TProperties, type TSchema } from 'typebox';
 import type { Contract } from '../../clients/node/index.ts';
 import type { Reader } from './tool.ts';
 
-// What more than one tool takes.
-
 export const ids = {
   workspace: Type.String({ description: 'id of a workspace, ws_…', maxLength: 128 }),
   key: Type.String({ description: 'id of an API key, key_…; not the key itself', maxLength: 128 }),

@@ -1,20 +1,14 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
 import { startPump, type Source } from '../../shared/events/pump.ts';
 import type { Kafka, Outgoing } from '../../shared/events/kafka.ts';
 import { headersOf, type CarriedEvent } from '../../shared/events/carried-event.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
-import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemetry.ts';
 import { retry } from '../../shared/runtime/retry.ts';
-import type { Running } from '../../shared/runtime/run.ts';
+import type { Running, Runtime } from '../../shared/runtime/run.ts';
 
-type RelayOptions = {
+type RelayOptions = Runtime & {
   source: Source;
   kafka: Kafka;
-  metrics: Metrics;
-  log: Logger;
   telemetry?: Telemetry;
-  clock: Clock;
 };
 
 /**

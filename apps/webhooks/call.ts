@@ -95,7 +95,6 @@ async function post(target: WebhookTarget, body: string, { leaves, ...given }: G
   }
 }
 
-/** Reads an answer as far as we read any, and gives the start of it. */
 async function readStart(response: IncomingMessage, most: number): Promise<string> {
   const kept: Buffer[] = [];
   let bytes = 0;

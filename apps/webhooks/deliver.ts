@@ -1,9 +1,7 @@
-import { abortAfter, type Clock } from '../../shared/runtime/clock.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
+import { abortAfter } from '../../shared/runtime/clock.ts';
 import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
-import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { retry } from '../../shared/runtime/retry.ts';
-import type { Running } from '../../shared/runtime/run.ts';
+import type { Running, Runtime } from '../../shared/runtime/run.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { WEBHOOKS_CHANNEL } from '../../shared/stores/notify-webhooks.ts';
 import type { Sealer } from '../../shared/values/seal.ts';
@@ -12,14 +10,11 @@ import { claim, type Claimed, isDelivered, noteTry } from './claim.ts';
 import { Webhook } from 'standardwebhooks';
 import { webhookSecretPlace } from '../../shared/values/webhook-secret.ts';
 
-type DeliverOptions = {
+type DeliverOptions = Runtime & {
   sql: Sql;
   call: ReturnType<typeof makeCall>;
   sealer: Sealer;
   retriesMs: readonly number[];
-  metrics: Metrics;
-  log: Logger;
-  clock: Clock;
   random: () => number;
 };
 

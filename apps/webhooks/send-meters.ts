@@ -1,11 +1,9 @@
 import { METERS_CHANNEL, triedAt } from '../../shared/stores/meters.ts';
-import { abortAfter, type Clock } from '../../shared/runtime/clock.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
+import { abortAfter } from '../../shared/runtime/clock.ts';
 import { startLoop } from '../../shared/runtime/loop.ts';
 import { mapLimited } from '../../shared/runtime/map-limited.ts';
-import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { retry } from '../../shared/runtime/retry.ts';
-import type { Running } from '../../shared/runtime/run.ts';
+import type { Running, Runtime } from '../../shared/runtime/run.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { chunks } from '../../shared/values/chunks.ts';
 import { meterKind, type MeterKind } from '../../shared/values/meter-kinds.ts';
@@ -15,13 +13,10 @@ import type { makeCall, Outcome } from './call.ts';
 import { withJitter } from './claim.ts';
 import { judge, requestOf, tooLate, type ClaimedDestination, type WaitingEvent } from './meter-requests.ts';
 
-export type SendOptions = {
+export type SendOptions = Runtime & {
   sql: Sql;
   call: ReturnType<typeof makeCall>;
   sealer: Sealer;
-  metrics: Metrics;
-  log: Logger;
-  clock: Clock;
   random: () => number;
 };
 

@@ -4,7 +4,6 @@ import { headersOf, JSON_TYPE, resultOf, unreachable } from './send.ts';
 import type { Exchange, HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
 type GathererOptions = { transport: Transport; token: string; url: string; clock: Clock };
-/** One attempt of a verification. */
 type Attempt = { input: object; idempotencyKey: string; requestId: string | undefined; timeoutMs: number };
 /** An attempt that waits for its turn first, then for an answer. */
 type Call = Attempt & {

@@ -14,7 +14,6 @@ export type HoldEvents = {
   /** The handler has ended. */
   handled(): void;
 };
-/** The hold of a request, for its handler. */
 type Held = { capture(usage: string): Promise<Captured | undefined>; captureAtEnd(cost: () => string): void };
 
 const holds = new WeakMap<object, Held>();

@@ -178,7 +178,6 @@ function failure(status: number, names: ErrorName[]) {
   };
 }
 
-/** An example of each error that these paths refer to. */
 function errorExamples(paths: Paths) {
   const text = JSON.stringify(paths);
   const used = Object.entries(errors).filter(([name]) => text.includes(`"#/components/examples/${name}"`));

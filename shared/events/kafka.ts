@@ -122,7 +122,6 @@ async function progress(admin: Admin, topic: string, group: string): Promise<Pro
   });
 }
 
-/** Splits records into requests of a size that brokers accept. */
 function splitIntoRequests(records: Outgoing[]): Outgoing[][] {
   const requests: Outgoing[][] = [];
   let size = Infinity;

@@ -34,7 +34,6 @@ const countFields = {
   calls: whole('c', 'calls'),
 };
 
-/** One refusal. */
 const refusalFields = {
   id: text('i', 'refusal_id'),
   timeMs: whole('a', 'time'),

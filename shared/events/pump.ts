@@ -1,8 +1,5 @@
-import type { Clock } from '../runtime/clock.ts';
-import type { Logger } from '../runtime/log.ts';
-import type { Metrics } from '../runtime/metrics.ts';
 import { retry } from '../runtime/retry.ts';
-import type { Running } from '../runtime/run.ts';
+import type { Running, Runtime } from '../runtime/run.ts';
 import type { CarriedEvent } from './carried-event.ts';
 import type { CarriedOutcome } from './outcome.ts';
 
@@ -22,7 +19,7 @@ export type Source = {
   rest?(): Promise<Batch | undefined>;
 };
 
-export type PumpOptions = {
+export type PumpOptions = Runtime & {
   source: Source;
   /** Delivers a batch's events. It repeats a step that fails, until the signal says to stop. */
   deliver(events: Batch['events'], signal: AbortSignal): Promise<void>;
@@ -30,9 +27,6 @@ export type PumpOptions = {
   deliverOutcomes(outcomes: Batch['outcomes'], signal: AbortSignal): Promise<void>;
   /** Called when the source gave no batch. */
   idle?(): void;
-  metrics: Metrics;
-  log: Logger;
-  clock: Clock;
 };
 
 /**

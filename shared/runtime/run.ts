@@ -1,11 +1,16 @@
 import { flushCompileCache } from 'node:module';
+import type { Clock } from './clock.ts';
 import { readConfigOrExit } from './config.ts';
 import { makeLogger, type Logger } from './log.ts';
+import type { Metrics } from './metrics.ts';
 import { programs } from './programs.ts';
 import type { ConfigOf } from './variables.ts';
 
 /** A running program or part of one. `stop` lets it finish what it has begun. */
 export type Running = { stop(): Promise<void> };
+
+/** What every part of a program counts, logs and waits by. */
+export type Runtime = { metrics: Metrics; log: Logger; clock: Clock };
 
 type Service = 'api' | 'verify' | 'relay' | 'consumer' | 'webhooks';
 

@@ -42,7 +42,6 @@ function openOf(shards: Map<number, KnownShard>): Map<number, OpenShard> {
 const LOOK_LASTS_MS = 500;
 const LOOK_WITHIN_MS = 1_000;
 type Look = { atMs: number; shards: Promise<Map<number, KnownShard>> };
-/** The last look at all shards. */
 const looks = new WeakMap<ShardedRedis, Look>();
 
 /** What `readShards` gave of all shards a moment ago. */

@@ -72,7 +72,6 @@ async function readNewestMap(nodes: RedisNode[]): Promise<SlotMap | undefined> {
   return maps.filter((map) => map.ok).toSorted((a, b) => b.epoch - a.epoch)[0];
 }
 
-/** A server's view of the cluster: which primary holds which slots. */
 async function readMap(client: Redis): Promise<SlotMap> {
   const [info, ranges, ...slots] = await Promise.all([
     client.cluster('INFO'),

@@ -124,7 +124,6 @@ function checksum(text: string): string {
   return digits;
 }
 
-/** The number that base62 digits stand for, from `start` on. */
 function fromBase62(text: string, start: number): number {
   let value = 0;
   for (let at = start; at < text.length; at++) value = value * 62 + DIGITS[text.charCodeAt(at)]!;

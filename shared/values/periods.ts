@@ -179,7 +179,6 @@ function hourAfter(atMs: number, clock: Clock): number {
   return Math.min((Math.floor((atMs + offsetMs) / HOUR_MS) + 1) * HOUR_MS - offsetMs, toMs);
 }
 
-/** Where the period of an instant begins. */
 function wholeStart(atMs: number, clock: Clock, interval: Interval | undefined): number {
   if (interval === undefined) return atMs;
   if (interval !== 'hour') return windowAt(interval, clock.timezone, atMs).startMs;

@@ -14,7 +14,7 @@ import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
 import { newId } from '../../../shared/values/ids.ts';
 
-type JobStores = Stores & { sql: Sql };
+export type JobStores = Stores & { sql: Sql };
 
 const WORKSPACES_AT_ONCE = 100;
 const MONTHS_AT_ONCE = 100;
@@ -107,7 +107,6 @@ function dueAt({ span, isDeleted }: NextMonth): number {
   return isDeleted ? NEVER : span.endMs + CLOSE_AFTER_MS;
 }
 
-/** What kept a month from closing. */
 type Waiting = { pending: number; different: number; billingIds: string[] };
 
 async function closeMonth(stores: JobStores, month: ClosedMonth, nowMs: number, signal: AbortSignal): Promise<void> {

@@ -138,7 +138,6 @@ async function backfill(sql: Sql, { id, teamId, workspaceId, startsAt, backfille
   });
 }
 
-/** Plans the hours of a day of some records that are over. */
 async function planDay(
   stores: Stores,
   destination: MeterDestination,

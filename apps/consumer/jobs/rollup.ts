@@ -47,7 +47,6 @@ export async function rollUp({ sql, books }: Stores, nowMs: number, signal: Abor
   if (failures.length > 0) throw new AggregateError(failures, `${failures.length} days of records were not summed up`);
 }
 
-/** Sums up records of one day. */
 async function rollUpDays({ sql, books }: Stores, days: ChangedDay[]): Promise<void> {
   const { day } = days[0]!;
   const short = await withLostEvents(books, day, days);

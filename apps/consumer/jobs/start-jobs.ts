@@ -1,9 +1,6 @@
 import { createTask } from 'node-cron';
-import type { Clock } from '../../../shared/runtime/clock.ts';
-import type { Logger } from '../../../shared/runtime/log.ts';
-import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { Running } from '../../../shared/runtime/run.ts';
+import type { Running, Runtime } from '../../../shared/runtime/run.ts';
 
 /** Work at set times. It may be cut off anywhere: the next run does all of it again. */
 export type Job = {
@@ -14,12 +11,9 @@ export type Job = {
   work(signal: AbortSignal): Promise<void>;
 };
 
-type StartJobsOptions = {
+type StartJobsOptions = Runtime & {
   /** Has a connection for each job: what runs holds it. */
   sql: Sql;
-  metrics: Metrics;
-  log: Logger;
-  clock: Clock;
 };
 
 const LOOK_AT_CLOCK_EVERY_MS = 1_000;

@@ -124,7 +124,6 @@ async function consoleLink(home: Home): Promise<string> {
   return answer?.ok ? `${page}#${((await answer.json()) as { code: string }).code} (once, for 10 minutes)` : page;
 }
 
-/** What a user wants first: the addresses, the token, and a line to paste that makes a first key. */
 function welcome(home: Home, consoleLink: string): string {
   return `
   api      ${home.apiUrl}

@@ -57,7 +57,6 @@ export async function closeMonths(client: Keytally, id: string, days: number): P
   return true;
 }
 
-/** What a customer has used, in micro-credits, by its usage and by its balance. */
 async function readBooks(client: Keytally, { billingId: bid }: Customer) {
   const { data } = await client.usage.daily({ bid });
   const { billing } = await client.billing.getById({ bid });

@@ -10,9 +10,7 @@ export type Customer = {
   keyIds: string[];
   /** What its calls are counted as, most of them as the first. */
   usageNames: string[];
-  /** What each call costs. */
   cost: string;
-  /** Its calls on each of the days before. */
   callsPerDay: number;
 };
 

@@ -96,7 +96,6 @@ function nameOfWorkspace(days: number): string {
   return days === 0 ? `Demo of ${at}` : `Made up: ${days} days, demo of ${at}`;
 }
 
-/** Sends calls, several at once. */
 function send(client: Keytally, traffic: Traffic[], calls: number): Promise<Seen[]> {
   const total = traffic.reduce((sum, one) => sum + one.weight, 0);
   const numbers = Array.from({ length: calls }, (_, i) => i + 1);
@@ -107,7 +106,6 @@ function send(client: Keytally, traffic: Traffic[], calls: number): Promise<Seen
   });
 }
 
-/** Prints how often each status was answered. */
 function printStatuses(seen: Seen[]): void {
   const byStatus = Object.entries(Object.groupBy(seen, (one) => one.status)).toSorted(([a], [b]) => a.localeCompare(b));
   const rows = byStatus.map(([status, some = []]) => [status, some.length.toLocaleString('en')]);

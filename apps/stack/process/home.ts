@@ -28,7 +28,6 @@ export interface Home {
   verifyPort: number;
   apiUrl: string;
   verifyUrl: string;
-  /** What carries usage events to the books. */
   bus: Bus;
 }
 

@@ -9,7 +9,6 @@ export interface Recorded extends ProcessId {
   port: number;
   stopSignal: NodeJS.Signals;
   stopWithinMs: number;
-  /** When it was started. */
   since: string;
 }
 

@@ -54,7 +54,6 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Makes a file the newest part of a log. */
 function addPart(file: string, fresh: string): void {
   const part = (number: number) => `${file}.${number}`;
   // Up to a gap: it is that of a part that could not be made, and each try to make it again would end one more.

@@ -84,7 +84,6 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
     }
   }
 
-  /** Starts a program again whenever it ends, until it is to stay down. */
   async function keepRunning(program: Program, first: Started): Promise<void> {
     const isOver = () => stopping || kept.get(program.name) !== program;
     let started: Started | undefined = first;

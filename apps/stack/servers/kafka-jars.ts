@@ -38,7 +38,6 @@ async function fetchJars(folder: string): Promise<void> {
   await runToEnd(`Kafka ${version} could not be fetched by Maven`, 'mvn', args, { timeout: FETCH_WITHIN_MS });
 }
 
-/** Every file of a folder with its SHA-256. */
 function describeFiles(folder: string): string {
   const names = readdirSync(folder).toSorted();
   return names.map((name) => `${sha256(readFileSync(join(folder, name)))}  ${name}\n`).join('');

@@ -24,7 +24,6 @@ export function processNames(bus: Bus): string[] {
  * on a large machine would only hold more garbage.
  */
 const moverOptions = ['--max-semi-space-size=8'];
-/** What Node is given to run our programs, beside their scripts. */
 const nodeOptions: Record<ProgramName, string[]> = {
   // It hands on exports as well. Left alone, the collector would let garbage grow to three times what is in use.
   api: [...moverOptions, '--heap-growing-percent=50'],

@@ -101,7 +101,6 @@ async function runOn(session: Session, statement: Statement): Promise<Uint8Array
   return (await session.queryAsync(data.length > 0 ? `${sql}\n${data.toString()}` : sql, { format })).bytes();
 }
 
-/** The statements that set a session's database, parameters and settings. */
 function assignments({ database, settings, parameters }: Statement): string[] {
   const named = Object.entries(parameters).map(([name, value]): [string, string] => [`param_${name}`, value]);
   const all = [...named, ...Object.entries(settings)];

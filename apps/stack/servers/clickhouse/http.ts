@@ -13,7 +13,6 @@ import { readStatement } from './request.ts';
 import { spool } from './spool.ts';
 import { permit, userOf, type Passwords } from './users.ts';
 
-/** What a server answers with, the folder of large answers, and the passwords of its users. */
 type Serving = { engine: Engine; folder: string; passwords: Passwords };
 
 /** ClickHouse's HTTP interface in front of the engine, faithful enough for an unchanged `@clickhouse/client`. */
