@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import { requirePermission } from '../../shared/auth/access-token.ts';
 import { fixedHeaders, requestId, type FixedHeaders } from '../../shared/http/headers.ts';
 import { logFailures } from '../../shared/http/log-failures.ts';
-import { ApiError } from '../../shared/contract/errors.ts';
+import { ApiError, asApiError, errorEnvelope } from '../../shared/contract/errors.ts';
 import { readPatience } from '../../shared/verification/patience.ts';
 import type { Verifier } from '../../shared/verification/verifier.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
@@ -11,7 +11,6 @@ import { VERIFY_BODY_LIMIT } from '../../shared/verification/operation.ts';
 import { sendAnswer, type Answer } from './answer.ts';
 import { makeCalls, type Call, type CallOptions } from './calls.ts';
 import { makeDocuments, type DocumentOptions } from './documents.ts';
-import { makeFailure } from './failure.ts';
 import { GATEWAY_PATH, makeGateway, type GatewayOptions } from './gateway/gateway.ts';
 
 type HandlerOptions = Verifier &
@@ -33,7 +32,6 @@ export function makeHandler(options: HandlerOptions): RequestListener {
   const logFailure = logFailures(options.log, options.clock);
   const calls = makeCalls({ ...options, logFailure });
   const answer = makeAnswer(options, calls);
-  const failure = makeFailure(logFailure);
 
   return (request, response) => {
     const started = options.clock.monotonic();
@@ -62,6 +60,13 @@ export function makeHandler(options: HandlerOptions): RequestListener {
       );
     }
   };
+
+  function failure(thrown: unknown, id: string): Answer {
+    const error = asApiError(thrown);
+    logFailure(error, id);
+    const text = JSON.stringify(errorEnvelope(error, id));
+    return { status: error.status, type: 'application/json', text, headers: error.headers };
+  }
 }
 
 function makeAnswer(options: HandlerOptions, calls: ReturnType<typeof makeCalls>) {

@@ -1,5 +1,5 @@
 import { execFileSync, type ExecFileSyncOptions } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
@@ -39,7 +39,7 @@ export async function writeRelease({ checkout, commit, version, notes, folder }:
       commit: git('rev-parse', commit),
       tree: git('rev-parse', `${commit}^{tree}`),
       committedAt: git('log', '-1', '--format=%cI', commit),
-      lockfile: `sha256:${sha256(join(source, 'package-lock.json'))}`,
+      lockfile: `sha256:${hash('sha256', readFileSync(join(source, 'package-lock.json')))}`,
       git: git('--version'),
       node: process.version,
       npm: run('npm', ['--version']),
@@ -60,7 +60,7 @@ export async function writeRelease({ checkout, commit, version, notes, folder }:
       .filter((one) => one.isFile())
       .map((one) => relative(folder, join(one.parentPath, one.name)))
       .toSorted()
-      .map((name) => `${sha256(join(folder, name))}  ${name}\n`);
+      .map((name) => `${hash('sha256', readFileSync(join(folder, name)))}  ${name}\n`);
   }
 
   function write(name: string, text: string): void {
@@ -72,8 +72,4 @@ export async function writeRelease({ checkout, commit, version, notes, folder }:
 export function run(command: string, args: string[], options: ExecFileSyncOptions = {}): string {
   const stdio: ExecFileSyncOptions['stdio'] = ['ignore', 'pipe', 'pipe'];
   return String(execFileSync(command, args, { stdio, maxBuffer: 256 * 1024 * 1024, ...options })).trim();
-}
-
-function sha256(file: string): string {
-  return createHash('sha256').update(readFileSync(file)).digest('hex');
 }

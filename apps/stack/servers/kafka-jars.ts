@@ -1,5 +1,5 @@
 // Kafka's files, which Maven fetches once for all stacks of a user.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runToEnd, StackError } from '../process/errors.ts';
@@ -16,7 +16,7 @@ const version = /<artifactId>kafka_2\.13<\/artifactId>\s*<version>(.+?)</.exec(r
 /** The folder with exactly the files of this Kafka, from the cache or from Maven. */
 export async function ensureKafkaJars(say: (line: string) => void): Promise<string> {
   const lock = readFileSync(LOCK);
-  const folder = await kept(`kafka-${version}-${sha256(lock).slice(0, 12)}`, '', async (fresh) => {
+  const folder = await kept(`kafka-${version}-${hash('sha256', lock).slice(0, 12)}`, '', async (fresh) => {
     const missing = 'Kafka is fetched by Maven, and there is no mvn on the PATH';
     await ensureProgram(
       { what: 'Maven', commands: ['mvn'], version: '-v', packages: ['maven'], brew: 'maven', missing },
@@ -40,9 +40,5 @@ async function fetchJars(folder: string): Promise<void> {
 
 function describeFiles(folder: string): string {
   const names = readdirSync(folder).toSorted();
-  return names.map((name) => `${sha256(readFileSync(join(folder, name)))}  ${name}\n`).join('');
-}
-
-function sha256(bytes: Buffer): string {
-  return createHash('sha256').update(bytes).digest('hex');
+  return names.map((name) => `${hash('sha256', readFileSync(join(folder, name)))}  ${name}\n`).join('');
 }

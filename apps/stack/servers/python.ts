@@ -1,5 +1,5 @@
 // Finds Python and installs what the Python client is built and tested with.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runToEnd, StackError } from '../process/errors.ts';
@@ -14,8 +14,8 @@ const OLDEST = 10;
 /** Installs the packages from PyPI unless they are there, for all checkouts of a user; gives what programs in Python need to find them. */
 export async function ensurePython(): Promise<Record<string, string>> {
   const version = await pythonVersion();
-  const hash = createHash('sha256').update(readFileSync(REQUIREMENTS)).digest('hex').slice(0, 12);
-  const folder = await keptFromPip(`python-${version}-${hash}`, '', REQUIREMENTS, ['--only-binary', ':all:']);
+  const packages = hash('sha256', readFileSync(REQUIREMENTS)).slice(0, 12);
+  const folder = await keptFromPip(`python-${version}-${packages}`, '', REQUIREMENTS, ['--only-binary', ':all:']);
   return { TEST_PYTHON: 'python3', PYTHONPATH: `${pythonClient}:${folder}`, PYTHONDONTWRITEBYTECODE: '1' };
 }
 

@@ -18,14 +18,7 @@ export type ServerPorts = Record<Name, number>;
 /** Where the servers are. */
 export type Addresses = Record<(typeof servers)[Name]['variable'], string>;
 
-export interface Servers {
-  programs: Program[];
-  /** Their addresses as their owner, who may do everything; of a program, those that it has a user on. */
-  addresses: { (database: string): Addresses; (database: string, program: string): Partial<Addresses> };
-  /** The passwords that the migrations set for the programs' roles: API_DATABASE_PASSWORD and others. */
-  rolePasswords: Record<string, string>;
-  createDatabase: (name: string) => Promise<void>;
-}
+export type Servers = Awaited<ReturnType<typeof prepareServers>>;
 
 interface Options {
   folder: string;
@@ -36,7 +29,7 @@ interface Options {
 }
 
 /** Prepares a folder in which PostgreSQL, Redis and ClickHouse can start. */
-export async function prepareServers({ folder, ports, throwAway = false, say = () => {} }: Options): Promise<Servers> {
+export async function prepareServers({ folder, ports, throwAway = false, say = () => {} }: Options) {
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const binary = await ensureRedis(say);
   const passwordsOf = (server: Name): Record<string, string> => {
@@ -49,7 +42,10 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
     redis: passwordsOf('redis'),
     clickhouse: passwordsOf('clickhouse'),
   };
-  const addresses = (database: string, program?: string) =>
+  const addresses: {
+    (database: string): Addresses;
+    (database: string, program: string): Partial<Addresses>;
+  } = (database: string, program?: string) =>
     Object.fromEntries(
       Object.entries(servers).flatMap(([server, { variable, owner, programs }]) => {
         if (program && !(programs as readonly string[]).includes(program)) return [];
@@ -67,14 +63,16 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
   const redis = redisProgram({ binary, ...own('redis'), settings: throwAway ? { appendfsync: 'no' } : {} });
   return {
     programs: [byTestClock(postgres), byTestClock(redis), clickhouseProgram(own('clickhouse'))],
+    /** Their addresses as their owner, who may do everything; of a program, those that it has a user on. */
     addresses,
+    /** The passwords that the migrations set for the programs' roles: API_DATABASE_PASSWORD and others. */
     rolePasswords: Object.fromEntries(
       servers.postgres.programs.map((program) => [
         `${program.toUpperCase()}_DATABASE_PASSWORD`,
         passwords.postgres[`keytally_${program}`]!,
       ]),
     ),
-    createDatabase: (name) => createDatabase(postgresUrl, name),
+    createDatabase: (name: string) => createDatabase(postgresUrl, name),
   };
 }
 

@@ -48,7 +48,6 @@ export function Overview() {
 const tops = ['billing', 'key', 'usageName'];
 const topOptions = groupOptions.filter(([group]) => tops.includes(group));
 
-/** What happened today against the day before, and whose calls used most. */
 function Today() {
   const { id: workspaceId, workspace } = useWorkspace();
   const [{ top }, ask] = useAsked();
@@ -114,7 +113,6 @@ function Now() {
   );
 }
 
-/** The customers with the least left. */
 function LowCustomers() {
   const { id } = useWorkspace();
   const input = { id, availableBelow: MOST_CREDITS, limit: SHOWN };
@@ -133,7 +131,6 @@ function LowCustomers() {
   );
 }
 
-/** The webhooks that do not get through. */
 function FailingWebhooks() {
   const { id } = useWorkspace();
   const read = useAnswer('get /api/v1/webhook', { limit: 100 }, STATE_MS);
@@ -157,7 +154,6 @@ function FailingWebhooks() {
 const UNPROVED =
   "Not proved yet: each hour the balance of every customer is compared with its events, for the first time within the hour to come. Until then a customer's own page proves it at once.";
 
-/** Whether the books were proved, when, and which customers differ. */
 function Books() {
   const { id } = useWorkspace();
   return (

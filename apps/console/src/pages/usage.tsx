@@ -104,7 +104,6 @@ export function UsagePage() {
   );
 }
 
-/** Days that one often asks for. */
 function Presets({ timezone }: { timezone: string }) {
   const [, ask] = useAsked();
   const { from: yesterday, to: today } = lastDays(timezone, 2);

@@ -2,7 +2,6 @@ import { useState } from 'preact/hooks';
 import { grouped, Legend } from './text.tsx';
 
 type Part = { name: string; fill: string; from: readonly number[]; to: readonly number[]; amounts: readonly number[] };
-/** What a name amounts to in a period. */
 type Amount = readonly [period: string, name: string, amount: number];
 /** What a chart shows: periods by their labels, and the parts of each. */
 export type Chart = { labels: readonly string[]; parts: readonly Part[] };

@@ -116,7 +116,6 @@ type AskProps<F extends Fields, A, V> = {
   onSubmit(given: Given<F>): Promise<A>;
   /** The secret that is shown once it was done; without one the dialog closes. */
   shows?(answer: A): Revealed | undefined;
-  /** How it can be undone. */
   undoing?: Undoing | undefined;
   /** What it says above its fields, and below them of what they hold. */
   says?: string | undefined;

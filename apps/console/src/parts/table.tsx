@@ -146,7 +146,6 @@ function useSorted<Item>({ items, label }: TableProps<Item>, columns: readonly C
   return { items: sorted, by, isDown, sort };
 }
 
-/** What a column is sorted by. */
 function orderIn<Item>(column: Column<Item>): ((item: Item) => string | number) | undefined {
   if ('amount' in column) return (item) => Number(valueOf(item, column.amount) ?? 0);
   if ('time' in column) return (item) => new Date(valueOf(item, column.time) ?? 0).getTime();

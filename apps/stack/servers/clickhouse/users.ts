@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { Statement } from './engine.ts';
 import { Refusal } from './refusal.ts';
 
@@ -13,7 +13,7 @@ const ACCESS_DENIED = 497;
 /** The user whose name and password a request gives as basic authentication; throws what ClickHouse answers to others. */
 export function userOf(authorization: string | undefined, passwords: Passwords): User {
   const [, given = ''] = /^basic\s+(\S+)/i.exec(authorization ?? '') ?? [];
-  const digest = (text: string) => createHash('sha256').update(text).digest();
+  const digest = (text: string) => hash('sha256', text, 'buffer');
   const asked = digest(Buffer.from(given, 'base64').toString());
   const user = users.find((name) => timingSafeEqual(asked, digest(`${name}:${passwords[name]}`)));
   if (user) return user;

@@ -6,7 +6,6 @@ import { List } from '../../parts/table.tsx';
 import type { Standing } from '../../parts/text.tsx';
 
 export type Webhook = Output<'get /api/v1/webhook/{wid}'>['webhook'];
-/** The types of events, to tick, and what each means. */
 const ticked = { options: webhookEventTypes, meanings: webhookMeanings };
 export const eventField = { name: 'events', label: 'Events', as: 'ticks', ...ticked } as const;
 
