@@ -79,7 +79,7 @@ function variablesRead(service: Service): Variables | string {
   } catch {
     return `${entry} does not exist`;
   }
-  const list = /readConfigOrExit\(programs\.(\w+)\)/.exec(source)?.[1];
+  const list = /(?:readConfigOrExit\(programs\.|await run\(\s*')(\w+)/.exec(source)?.[1];
   const reads = list && (programs as Record<string, Variables>)[list];
   return reads || `${entry} does not read one of the lists in shared/runtime/programs.ts`;
 }
