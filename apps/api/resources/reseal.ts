@@ -9,69 +9,50 @@ type Sealed = { id: string; teamId: string; first: Buffer; second: Buffer | null
 
 type Kind = {
   what: string;
+  table: string;
+  /** Its columns: the id, and the sealed texts; without a second one nothing. */
+  columns: [id: string, first: string, second?: string];
   sealer(masterKeys: MasterKeys): Sealer;
   /** What the texts of a row are bound to. */
   place(row: Sealed): string;
-  page(sql: Query, keyName: string, after: string): PromiseLike<Sealed[]>;
-  /** Stores the texts as they are now, only if nobody changed the row meanwhile. */
-  store(sql: Query, row: Sealed, now: Omit<Sealed, 'id' | 'teamId'>, keyName: string): PromiseLike<{ count: number }>;
+  /** Its rows stay when they are deleted, without what was sealed. */
+  stays?: true;
 };
 
 const ROWS_AT_ONCE = 500;
 
+const ofSecrets = { sealer: webhookSealer, place: ({ id }: Sealed) => webhookSecretPlace(id), stays: true } as const;
+const two: Kind['columns'] = ['id', 'secret_sealed', 'previous_sealed'];
 const kinds: Kind[] = [
   {
     what: 'signing keys',
+    table: 'signing_keys',
+    columns: ['kid', 'private_encrypted'],
     sealer: signingKeySealer,
     place: ({ teamId, id }) => sealedFor(teamId, id),
-    page: (sql, keyName, after) => sql<Sealed[]>`
-      select kid as id, team_id, private_encrypted as first, null as second from signing_keys
-      where sealed_under <> ${keyName} and kid > ${after} order by kid limit ${ROWS_AT_ONCE}`,
-    store: (sql, { id, first }, now, keyName) => sql`
-      update signing_keys set private_encrypted = ${now.first}, sealed_under = ${keyName}
-      where kid = ${id} and private_encrypted = ${first}`,
   },
-  {
-    what: 'secrets of webhooks',
-    sealer: webhookSealer,
-    place: ({ id }) => webhookSecretPlace(id),
-    page: (sql, keyName, after) => sql<Sealed[]>`
-      select id, team_id, secret_sealed as first, previous_sealed as second from webhooks
-      where sealed_under <> ${keyName} and deleted_at is null and id > ${after} order by id limit ${ROWS_AT_ONCE}`,
-    store: (sql, { id, first }, now, keyName) => sql`
-      update webhooks set secret_sealed = ${now.first}, previous_sealed = ${now.second}, sealed_under = ${keyName}
-      where id = ${id} and secret_sealed = ${first}`,
-  },
+  { what: 'secrets of webhooks', table: 'webhooks', columns: two, ...ofSecrets },
   {
     what: 'secrets of meter destinations',
-    sealer: webhookSealer,
-    place: ({ id }) => webhookSecretPlace(id),
-    page: (sql, keyName, after) => sql<Sealed[]>`
-      select id, team_id, secret_sealed as first, null as second from meter_destinations
-      where sealed_under <> ${keyName} and secret_sealed is not null and deleted_at is null and id > ${after} order by id limit ${ROWS_AT_ONCE}`,
-    store: (sql, { id, first }, now, keyName) => sql`
-      update meter_destinations set secret_sealed = ${now.first}, sealed_under = ${keyName}
-      where id = ${id} and secret_sealed = ${first}`,
+    table: 'meter_destinations',
+    columns: ['id', 'secret_sealed'],
+    ...ofSecrets,
   },
-  {
-    what: 'secrets of payment sources',
-    sealer: webhookSealer,
-    place: ({ id }) => webhookSecretPlace(id),
-    page: (sql, keyName, after) => sql<Sealed[]>`
-      select id, team_id, secret_sealed as first, previous_sealed as second from payment_sources
-      where sealed_under <> ${keyName} and secret_sealed is not null and deleted_at is null and id > ${after} order by id limit ${ROWS_AT_ONCE}`,
-    store: (sql, { id, first }, now, keyName) => sql`
-      update payment_sources set secret_sealed = ${now.first}, previous_sealed = ${now.second}, sealed_under = ${keyName}
-      where id = ${id} and secret_sealed = ${first}`,
-  },
+  { what: 'secrets of payment sources', table: 'payment_sources', columns: two, ...ofSecrets },
 ];
 
 /** Encrypts what is stored under another master key than the current one. What opens under no known master key is logged as an error. */
 export async function resealOnce(sql: Query, masterKeys: MasterKeys, log: Logger): Promise<void> {
   for (const kind of kinds) {
     const { keyName, seal, unseal } = kind.sealer(masterKeys);
+    const [id, first, second] = kind.columns;
+    const pageAfter = (after: string) => sql<Sealed[]>`
+      select ${sql(id)} as id, team_id, ${sql(first)} as first, ${second ? sql(second) : sql`null`} as second from ${sql(kind.table)}
+      where sealed_under <> ${keyName} and ${sql(first)} is not null and ${sql(id)} > ${after}
+        ${kind.stays ? sql`and deleted_at is null` : sql``}
+      order by ${sql(id)} limit ${ROWS_AT_ONCE}`;
     let sealed = 0;
-    for (let page = await kind.page(sql, keyName, ''); page.length > 0;) {
+    for (let page = await pageAfter(''); page.length > 0;) {
       for (const row of page) {
         const again = (text: Buffer) => seal(unseal(text, kind.place(row)), kind.place(row));
         let now;
@@ -84,9 +65,14 @@ export async function resealOnce(sql: Query, masterKeys: MasterKeys, log: Logger
           );
           continue;
         }
-        sealed += (await kind.store(sql, row, now, keyName)).count;
+        // Only if nobody changed the row meanwhile.
+        const stored = await sql`
+          update ${sql(kind.table)}
+          set ${sql({ [first]: now.first, ...(second && { [second]: now.second }), sealed_under: keyName })}
+          where ${sql(id)} = ${row.id} and ${sql(first)} = ${row.first}`;
+        sealed += stored.count;
       }
-      page = await kind.page(sql, keyName, page.at(-1)!.id);
+      page = await pageAfter(page.at(-1)!.id);
     }
     if (sealed > 0) log.info({ sealed }, `${kind.what} were encrypted under the current master key`);
   }
