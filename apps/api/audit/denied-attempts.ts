@@ -25,12 +25,7 @@ const QUIET_MS = 60_000;
 const MOST = { windows: 10_000, ofTeam: 200, ofToken: 20, strangers: 1_000 };
 
 /** Gathers refused attempts. */
-export type DeniedAttemptLog = {
-  /** Notes a refused attempt. Returns at once: nothing waits for the log. */
-  note(attempt: Attempt): void;
-  /** Writes lines of those that are due, or of all. */
-  write(all: boolean): Promise<void>;
-};
+export type DeniedAttemptLog = ReturnType<typeof gatherDeniedAttempts>;
 
 type LogOptions = { sql: Sql; teamSql: Sql; metrics: Metrics; log: Logger; clock: Clock };
 
@@ -39,7 +34,7 @@ type LogOptions = { sql: Sql; teamSql: Sql; metrics: Metrics; log: Logger; clock
  * line within about a second, then there is one line a minute with their number. A killed process loses what it has not written.
  * Strangers leave no lines: an attempt of an unknown token is counted in a metric, like one beyond a limit below.
  */
-export function gatherDeniedAttempts({ sql, teamSql, metrics, log, clock }: LogOptions): DeniedAttemptLog {
+export function gatherDeniedAttempts({ sql, teamSql, metrics, log, clock }: LogOptions) {
   const windows = new Map<string, Window>();
   const count = (kind: 'logged' | 'unknown_token' | 'over_limit', attempts: number) =>
     metrics.deniedAttempts.inc({ kind }, attempts);
@@ -104,8 +99,10 @@ export function gatherDeniedAttempts({ sql, teamSql, metrics, log, clock }: LogO
   }
 
   return {
+    /** Notes a refused attempt. Returns at once: nothing waits for the log. */
     note,
-    async write(all) {
+    /** Writes lines of those that are due, or of all. */
+    async write(all: boolean): Promise<void> {
       const strangers = [...windows].filter(([, { teamId }]) => teamId === '');
       if (strangers.length > 0) await lookUp(strangers);
       const isDue = ({ quietUntil }: Window) => all || quietUntil <= clock.monotonic();

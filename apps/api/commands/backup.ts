@@ -12,8 +12,8 @@ await runTool('backup', async (stores) => {
     version: string;
   };
   const progress = progressLine();
-  const show = (text: () => string) => progress.show(text);
-  const { header, rows } = await takeBackup({ ...stores, version, patienceMs: PATIENCE_MS }, process.stdout, show);
+  const taking = { ...stores, version, patienceMs: PATIENCE_MS };
+  const { header, rows } = await takeBackup(taking, process.stdout, progress.show);
   progress.end();
   const events = rows['books/usage_events'] ?? 0;
   console.error(`backed up all settings of ${header.settingsAt}`);

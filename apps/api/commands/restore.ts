@@ -12,7 +12,6 @@ import { progressLine, runCommand, withPostgres } from './tool.ts';
 // prints what is in the backup as JSON.
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } });
 const progress = progressLine();
-const show = (text: () => string) => progress.show(text);
 
 await runCommand('restore', async () => {
   const { header, rows } = await (values.check ? check() : load()).finally(() => progress.end());
@@ -26,12 +25,12 @@ await runCommand('restore', async () => {
 
 async function check(): Promise<Loaded> {
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = readConfig(groups.masterKeys);
-  const found = await checkBackup(process.stdin, show);
+  const found = await checkBackup(process.stdin, progress.show);
   requireMasterKey(found.header, MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY]);
   return found;
 }
 
 async function load(): Promise<Loaded> {
   const { DATABASE_URL, CLICKHOUSE_URL: clickhouseUrl, CLICKHOUSE_CLUSTER: cluster } = readConfig(programs.migrate);
-  return withPostgres(DATABASE_URL, (sql) => loadBackup({ sql, clickhouseUrl, cluster }, process.stdin, show));
+  return withPostgres(DATABASE_URL, (sql) => loadBackup({ sql, clickhouseUrl, cluster }, process.stdin, progress.show));
 }

@@ -7,7 +7,7 @@ import { asPostgresUnavailable, PostgresError, setTeam, type Transaction } from 
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { lockTokens } from '../resources/access/access.ts';
 import { asQuotaExceeded } from '../resources/quotas.ts';
-import { storeRecorded, type Recorded, type SayChanged, auditClient, originOf } from '../resources/record.ts';
+import { storeRecorded, type Recorded, type SayChanged, auditClient, operationName } from '../resources/record.ts';
 import type { StoredChange } from '../sync/change.ts';
 import { lastChange, newestOf } from '../sync/sweeper.ts';
 import { applyChanges } from '../sync/sync.ts';
@@ -55,7 +55,8 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
         const keepRefusal = repeatable !== undefined && !call.caller.portal;
         const { status, text, recorded } = await attempt(route, call, tx, keepRefusal);
         const client = auditClient(call.clientAddress, call.header('user-agent'));
-        const changes = await storeRecorded(tx, originOf(route, call.caller, call.requestId, client), recorded);
+        const origin = { ...call.caller, operation: operationName(route), requestId: call.requestId, client };
+        const changes = await storeRecorded(tx, origin, recorded);
         if (changes.length > 0) await requireInForce(tx, services.redis, changes);
         return { status, text, changeIds: changes.map((change) => change.id) };
       };
@@ -113,7 +114,7 @@ function wasEnded(error: unknown): boolean {
 /** Runs the handler in a savepoint. With an Idempotency-Key a refusal is an answer too, and is kept like any other; not in the portal, whose visitors would fill the team's quota. */
 async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefusal: boolean) {
   const recorded: Recorded[] = [];
-  const changed: SayChanged = (resource, id, change) => recorded.push({ ...change, resource, id });
+  const changed: SayChanged = (...changes) => void recorded.push(...changes);
   try {
     const { status, text } = answerOf(route, await tx.savepoint((sql) => route.handle({ ...call, sql, changed })));
     return { status, text: String(text), recorded };

@@ -8,7 +8,7 @@ import { bookEvents } from '../../../tests/helpers/carry.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../../tests/helpers/clocked-redis.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { connectTestStores } from '../../../tests/helpers/test-stores.ts';
-import { jsonValue } from '../resources/keys/keys.ts';
+import { jsonValue } from '../resources/rows.ts';
 import { fillLimits } from './fill-limits.ts';
 
 // What limits over windows start at in a Redis that was emptied, by its clock.

@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import type { MeterDestination } from '../../../shared/books/meters/plan.ts';
 import {
   count,
   credits,
@@ -11,11 +10,8 @@ import {
   textsByName,
   timestamp,
 } from '../../../shared/contract/schema-kinds.ts';
-import { formatCredits } from '../../../shared/values/credits.ts';
-import type { Query } from '../../../shared/stores/postgres.ts';
 import { meterKinds, type MeterKind } from '../../../shared/values/meter-kinds.ts';
-import type { SayChanged } from './record.ts';
-import { present, tableOf, without, type Row } from './rows.ts';
+import { answered, columnsOf, present, tableOf, without, type Row } from './rows.ts';
 
 /** A destination as the API answers it. */
 export const meterDestination = named(
@@ -73,28 +69,17 @@ export type MeterRow = Row<typeof settings> & { teamId: string; unitMicros: numb
 const sumOf = (state: string) =>
   `(select coalesce(sum(s.number), 0)::bigint from meter_sums s where s.destination_id = meter_destinations.id and s.state = '${state}')`;
 
-export const meters = tableOf<MeterRow>(
+const columns = columnsOf(settings, {
+  waitingEvents: sumOf('WAITING'),
+  waitingSince: `(select min(e.hour) from meter_events e where e.destination_id = meter_destinations.id and e.state = 'WAITING')`,
+  failedEvents: sumOf('FAILED'),
+});
+const table = tableOf<MeterRow>(
   'meter_destinations',
-  `id, team_id, workspace_id, kind, name, url, event_names, measure, unit_micros, batch_size, starts_at, enabled, last_sent_at, failing_since,
-   last_error, created_at, updated_at, ${sumOf('WAITING')} as waiting_events, ${sumOf('FAILED')} as failed_events,
-   (select min(e.hour) from meter_events e where e.destination_id = meter_destinations.id and e.state = 'WAITING') as waiting_since`,
+  `${columns}, team_id, unit_micros`,
   'meter_destination_not_found',
 );
-
-/** A row as the API answers it. */
-export function presentMeter(row: MeterRow) {
-  return { ...present(settings, row), unit: formatCredits(row.unitMicros) };
-}
-
-/** A row as it is planned by. */
-export function plannedBy(row: MeterRow): MeterDestination {
-  return { ...row, startsAt: new Date(row.startsAt) };
-}
-
-/** Deletes destinations whose rows are locked. The consumer removes their events. */
-export async function deleteMeters(sql: Query, changed: SayChanged, rows: readonly MeterRow[]): Promise<void> {
-  await sql`
-    update meter_destinations set deleted_at = now(), enabled = false, secret_sealed = null
-    where id = any(${rows.map((row) => row.id)})`;
-  for (const row of rows) changed('meter_destination', row.id, { before: presentMeter(row) });
-}
+export const meters = answered('meter_destination', table, (row) => present(meterDestination, row), {
+  enabled: false,
+  secretSealed: null,
+});

@@ -18,8 +18,8 @@ export type Recorded = AuditLine & {
   step?: { type: 'key.created' | 'key.rotated' | 'key.deleted'; workspaceId: string } | undefined;
 };
 
-/** Says that a resource was changed. Without `before` it was created; without `after` it is gone; without either, Redis alone has to follow. */
-export type SayChanged = (resource: AuditResource, id: string, change: Omit<Recorded, 'resource' | 'id'>) => void;
+/** Says that resources were changed. Without `before` one was created; without `after` it is gone; without either, Redis alone has to follow. */
+export type SayChanged = (...changes: Recorded[]) => void;
 
 const copies: Partial<Record<AuditResource, Change['kind']>> = {
   access_token: 'token',
@@ -110,16 +110,6 @@ const ADDRESS_LENGTH = 64;
 const USER_AGENT_LENGTH = 256;
 // As many as a request can import. A line may have 128 KiB.
 const LINES_PER_STATEMENT = 100;
-
-/** The origin of a change that a request makes. */
-export function originOf(
-  operation: Pick<Operation, 'method' | 'path'>,
-  { teamId, tokenId }: Caller,
-  requestId: string,
-  client: AuditClient,
-): AuditOrigin {
-  return { teamId, tokenId, operation: operationName(operation), requestId, client };
-}
 
 /** How the audit log names an operation. */
 export function operationName({ method, path }: Pick<Operation, 'method' | 'path'>): string {

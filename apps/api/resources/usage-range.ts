@@ -17,8 +17,8 @@ import {
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
-// What the books can store.
-const [FIRST_DAY, LAST_DAY] = ['1970-01-01', '2149-06-05'];
+/** What the books can store. */
+export const [FIRST_DAY, LAST_DAY] = ['1970-01-01', '2149-06-05'];
 const DEFAULT_DAYS = 31;
 const MOST_DAYS_BY_HOUR = 93;
 const MOST_DAYS = 3_660;

@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
+import type { Caller } from '../../../shared/contract/caller.ts';
+import { invalidField } from '../../../shared/contract/errors.ts';
 import { id, named, object, someOf, textOf, timestamp, whole } from '../../../shared/contract/schema-kinds.ts';
 import { webhookEventTypes } from '../../../shared/contract/webhook-event-types.ts';
-import type { Query } from '../../../shared/stores/postgres.ts';
-import type { SayChanged } from './record.ts';
+import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../shared/values/webhook-target.ts';
 import { resourceOf, type Row } from './rows.ts';
 
 /** A webhook as the API answers it. */
@@ -39,12 +40,15 @@ export const webhook = named(
 
 export type WebhookRow = Row<typeof webhook>;
 
-export const webhooks = resourceOf('webhooks', webhook, 'webhook_not_found', { missedEvents: 'missed' });
+export const webhooks = resourceOf('webhook', webhook, 'webhook_not_found', { missedEvents: 'missed' }, [], {
+  enabled: false,
+  secretSealed: null,
+  previousSealed: null,
+  previousUntil: null,
+});
 
-/** Deletes webhooks whose rows are locked. The consumer removes their deliveries, which may be many. */
-export async function deleteWebhooks(sql: Query, changed: SayChanged, rows: readonly WebhookRow[]): Promise<void> {
-  await sql`
-    update webhooks set deleted_at = now(), enabled = false, secret_sealed = null, previous_sealed = null, previous_until = null
-    where id = any(${rows.map((row) => row.id)})`;
-  for (const row of rows) changed('webhook', row.id, { before: webhooks.present(row) });
+/** Throws 400 for a URL that is not one to call. */
+export function requireTarget(url: string, { teamId }: Caller, allowedTargets: readonly AllowedTarget[]): void {
+  const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
+  if (typeof target === 'string') throw invalidField('/url', target);
 }

@@ -66,9 +66,7 @@ export const workspace = named(
   }),
 );
 
-export const workspaces = resourceOf('workspaces', workspace, 'workspace_forbidden', {
-  defaultAllowedIPs: 'default_allowed_ips',
-});
+export const workspaces = resourceOf('workspace', workspace, 'workspace_forbidden');
 
 /** A workspace that the caller may use, or 403. `alone`: locked, also for those that make something in it, who hold the row too. */
 export async function readWorkspace(

@@ -24,17 +24,40 @@ export async function readTurned(redis: ShardedRedis, record: BillingRef): Promi
   return current;
 }
 
-/** Reads the account of a record. 503 where Redis does not know it. */
+/** Reads the account of a record; that of a plain one is its one class. 503 where Redis does not know it. */
 export async function readAccount(redis: ShardedRedis, record: PlainRecord): Promise<RecordAccount> {
-  return accountOf(record, await readTurned(redis, record));
+  const balance = await readTurned(redis, record);
+  if (!balance) throw new ApiError('redis_unavailable');
+  return { balance, state: balance.account?.state ?? plainState(record, balance), forgotten: new Map() };
 }
 
-/** The account of a record by its balance; that of a plain one is its one class. 503 where Redis does not know it. */
-export function accountOf(record: PlainRecord, balance: Balance | undefined): RecordAccount {
-  if (!balance) throw new ApiError('redis_unavailable');
-  const state = balance.account?.state ?? plainState(record, balance);
-  return { balance, state, forgotten: new Map() };
+// Redis may begin a grant before it hears that it was voided. It tells by sums: the account then has more of the class than its
+// settings declare. So what Redis has yet to hear of a record are such voids or added credits, never both.
+
+/**
+ * Reads the account of a locked record with all that was changed before in it: who changed it last has committed, and may be
+ * about to tell Redis. Whoever adds credits to a record or voids a grant of it asks before. 503 where that takes longer than a second,
+ * or Redis does not know the record.
+ */
+export async function readHeard(redis: ShardedRedis, record: LockedRecord): Promise<RecordAccount> {
+  const deadline = redis.clock.monotonic() + HEARD_WITHIN_MS;
+  for (;;) {
+    const [balance] = await readBalances(redis, [record]);
+    if (!balance) throw new ApiError('redis_unavailable');
+    if (balance.version! >= record.version && balance.adjustment >= record.lastAdjustment) break;
+    if (redis.clock.monotonic() > deadline) throw new ApiError('redis_unavailable', { message: NOT_YET });
+    await redis.clock.sleep(AGAIN_MS);
+  }
+  // An account has yet to take in settings that were written a moment ago.
+  return readAccount(redis, record);
 }
+
+type LockedRecord = PlainRecord & { version: number; lastAdjustment: number };
+
+const HEARD_WITHIN_MS = 1_000;
+const AGAIN_MS = 10;
+const NOT_YET =
+  'An earlier change of the billing record is not in force yet, and nothing was stored; repeat the request in a moment.';
 
 function plainState({ totalMicros }: PlainRecord, { usedMicros }: Balance): AccountState {
   const gaveMicros = Math.min(usedMicros, totalMicros);

@@ -193,11 +193,10 @@ export function watchStalePostgres(metrics: Metrics, log: Logger): StalePostgres
 
 /** Whether shards, open or closed, hold changes that this Postgres has not made: these, or else all that can be asked. */
 export async function isPostgresStale(sql: Sql, redis: ShardedRedis, these?: number[]): Promise<boolean> {
-  const all = await (these ? readShards(redis, LOOK_WITHIN_MS) : lastKnown(redis));
-  const shards = these ?? [...all.keys()];
-  if (shards.some((shard) => !all.has(shard))) throw new ApiError('redis_unavailable');
+  const shards = await (these ? readShards(redis, LOOK_WITHIN_MS, these) : lastKnown(redis));
+  if (these && shards.size < these.length) throw new ApiError('redis_unavailable');
   const [made] = await orGiveUp(sql<[{ last: number }]>`select ${lastChange(sql)} as last`);
-  return shards.some((shard) => all.get(shard)!.change > made.last);
+  return newestOf(shards) > made.last;
 }
 
 /** The last change that was made, besides some. Its row is never pruned; the sequence is counted ahead, so a standby's is beyond what it got. */

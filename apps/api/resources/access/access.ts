@@ -10,12 +10,19 @@ import { lockName } from '../rows.ts';
 export function tokensFromPostgres(sql: Sql) {
   return async function load(_shard: number, hash: string): Promise<Caller | undefined> {
     const [row] = await sql<TokenRow[]>`
-      select id, team_id, permissions, workspace_ids, allowed_ips,
-             (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second
-      from access_tokens t
-      where hash = ${hash} and is_in_force(t)`;
+      select ${callerColumns(sql)} from access_tokens t where hash = ${hash} and is_in_force(t)`;
     return row && callerOf(row);
   };
+}
+
+/** What `callerOf` takes, of an access token `t`. */
+export function callerColumns(sql: Query) {
+  return sql`t.id, t.team_id, t.permissions, t.workspace_ids, t.allowed_ips, ${teamRate(sql, 't')}`;
+}
+
+/** How often a team may call the api, where it has a limit of its own; `of` names a row of the team. */
+export function teamRate(sql: Query, of: string) {
+  return sql`(select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = ${sql(of)}.team_id) as team_per_second`;
 }
 
 /** The caller that a row of an access token stands for. */
@@ -101,7 +108,12 @@ export function withinSight(sql: Query, caller: Caller) {
   return sql`${everWithinSight(sql, caller)} and deleted_at is null`;
 }
 
-/** The same of a row that may be deleted. */
+/** The condition of rows of a workspace that are not deleted. */
+export function within(sql: Query, workspaceId: string) {
+  return sql`workspace_id = ${workspaceId} and deleted_at is null`;
+}
+
+/** What `withinSight` says, of a row that may be deleted. */
 export function everWithinSight(sql: Query, { teamId, workspaceIds }: Caller) {
   const ofTeam = sql`team_id = ${teamId}`;
   return workspaceIds === undefined ? ofTeam : sql`${ofTeam} and workspace_id = any(${[...workspaceIds]})`;

@@ -4,7 +4,7 @@ import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { id, instant, named, object, someOf, textOf } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';
-import { columnsOf, present, tableOf, type Row } from '../rows.ts';
+import { answered, columnsOf, present, tableOf, type Row } from '../rows.ts';
 
 export const LINK_TOKEN_PREFIX = 'lt';
 
@@ -50,7 +50,8 @@ const columns = columnsOf(linkTokenResult, {
   valid: 'is_in_force(link_tokens)',
   permissions: "nullif(permissions, '{}')",
 });
-export const linkTokens = tableOf<LinkTokenRow>('link_tokens', `${columns}, id, revoked_at`, 'link_token_not_found');
+const table = tableOf<LinkTokenRow>('link_tokens', `${columns}, id, revoked_at`, 'link_token_not_found');
+export const linkTokens = answered('link_token', table, (row) => present(linkTokenResult, row));
 
 /** Whether a text has the form of a link token; any other text is unknown, without a query. */
 export function isLinkToken(text: string): boolean {
@@ -74,9 +75,4 @@ export async function findLinkToken(sql: Query, caller: Caller, text: string): P
   const [row] = await sql<LinkTokenRow[]>`
     select ${linkTokens.columns(sql)} from link_tokens where hash = ${hashKeyText(text)} and ${linksInReach(sql, caller)}`;
   return row;
-}
-
-/** A row as the API answers it. */
-export function presentLinkToken(row: LinkTokenRow) {
-  return present(linkTokenResult, row);
 }

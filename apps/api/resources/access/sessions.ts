@@ -7,8 +7,9 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import type { Query, Sql } from '../../../../shared/stores/postgres.ts';
-import { newId, isId } from '../../../../shared/values/ids.ts';
-import { callerOf, type TokenRow } from './access.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { keys } from '../keys/keys.ts';
+import { callerColumns, callerOf, teamRate, within, type TokenRow } from './access.ts';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
 import { billings, type BillingRow } from '../billings/billings.ts';
 import { isLinkToken } from './link-tokens.ts';
@@ -56,9 +57,7 @@ export function codesFromPostgres(sql: Sql): Authenticate {
 
 async function findSession(sql: Sql, secret: string, isCode: boolean) {
   const [row] = await sql<(TokenRow & { shard: number; sessionId: string })[]>`
-    select t.id, t.team_id, t.permissions, t.workspace_ids, t.allowed_ips, t.shard, s.id as session_id,
-           (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second
-    from sessions s join access_tokens t on t.id = s.token_id
+    select ${callerColumns(sql)}, t.shard, s.id as session_id from sessions s join access_tokens t on t.id = s.token_id
     where s.hash = ${hashOf(secret)} and s.once = ${isCode} and s.expires_at > now() and is_in_force(t)`;
   if (!row) throw isCode ? codeEnded() : new ApiError('session_ended');
   return { row, caller: { ...callerOf(row), sessionId: row.sessionId } satisfies Caller };
@@ -70,48 +69,49 @@ function codeEnded(): ApiError {
 }
 
 /** Makes a code of the caller's token that begins a session, once; the code before ends. */
-export async function storeCode(sql: Query, { teamId, tokenId }: Caller) {
-  await sql`delete from sessions where token_id = ${tokenId} and once`;
-  const code = CODE_PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
-  const [row] = await sql<[{ id: string; expiresAt: Date }]>`
-    insert into sessions (id, team_id, token_id, hash, once, expires_at)
-    values (${newId('sess')}, ${teamId}, ${tokenId}, ${hashOf(code)}, true, now() + make_interval(secs => ${CODE_SECONDS}))
-    returning id, expires_at`;
-  return { code, id: row.id, line: sessionLine({ tokenId, portal: undefined }, row) };
+export async function storeCode(sql: Query, caller: Caller) {
+  await sql`delete from sessions where token_id = ${caller.tokenId} and once`;
+  return insertSession(sql, caller, { prefix: CODE_PREFIX, seconds: CODE_SECONDS });
 }
 
 /** Makes a session of the caller's token, or of the link token by which a customer came; gives the secret for its cookie. */
-export async function storeSession(sql: Query, { teamId, tokenId, portal }: Caller, seconds: number) {
-  const [column, holder] = portal ? ['link_token_id', portal.linkTokenId] : ['token_id', tokenId];
+export async function storeSession(sql: Query, caller: Caller, seconds: number) {
+  const [column, holder] = holderOf(caller);
   await sql`
     delete from sessions where id in (
       select id from sessions where ${sql(column)} = ${holder} order by id desc offset ${SESSIONS_OF_TOKEN - 1})`;
-  const secret = randomBytes(SECRET_BYTES).toString('base64url');
+  return insertSession(sql, caller, { prefix: '', seconds });
+}
+
+async function insertSession(sql: Query, caller: Caller, { prefix, seconds }: { prefix: string; seconds: number }) {
+  const { teamId, portal } = caller;
+  const [column, holder] = holderOf(caller);
+  const secret = prefix + randomBytes(SECRET_BYTES).toString('base64url');
   const sessionId = newId('sess');
   const end = portal
     ? sql`to_timestamp(${portal.expiresAt}::bigint / 1000.0)`
     : sql`now() + make_interval(secs => ${seconds})`;
   const [row] = await sql<[{ expiresAt: Date }]>`
-    insert into sessions (id, team_id, ${sql(column)}, hash, expires_at)
-    values (${sessionId}, ${teamId}, ${holder}, ${hashOf(secret)}, ${end}) returning expires_at`;
-  return { secret, sessionId, line: sessionLine({ tokenId, portal }, row) };
+    insert into sessions (id, team_id, ${sql(column)}, hash, once, expires_at)
+    values (${sessionId}, ${teamId}, ${holder}, ${hashOf(secret)}, ${prefix !== ''}, ${end}) returning expires_at`;
+  return { secret, sessionId, line: sessionLine(caller, row) };
+}
+
+function holderOf({ tokenId, portal }: Caller): ['link_token_id' | 'token_id', string] {
+  return portal ? ['link_token_id', portal.linkTokenId] : ['token_id', tokenId];
 }
 
 /** Ends a session; gives what it was. */
-export async function removeSession(sql: Query, { sessionId, tokenId, portal }: Caller) {
+export async function removeSession(sql: Query, caller: Caller) {
+  const [column, holder] = holderOf(caller);
   const [row] = await sql<{ expiresAt: Date }[]>`
-    delete from sessions where id = ${sessionId ?? ''}
-      and ${portal ? sql`link_token_id = ${portal.linkTokenId}` : sql`token_id = ${tokenId}`}
-    returning expires_at`;
-  if (!row) throw new ApiError(portal ? 'portal_ended' : 'session_ended');
-  return sessionLine({ tokenId, portal }, row);
+    delete from sessions where id = ${caller.sessionId ?? ''} and ${sql(column)} = ${holder} returning expires_at`;
+  if (!row) throw new ApiError(caller.portal ? 'portal_ended' : 'session_ended');
+  return sessionLine(caller, row);
 }
 
-function sessionLine(
-  { tokenId, portal }: Pick<Caller, 'tokenId'> & { portal: Portal | undefined },
-  row: { expiresAt: Date },
-) {
-  return { ...(portal ? { linkTokenId: portal.linkTokenId } : { tokenId }), expiresAt: row.expiresAt.toISOString() };
+function sessionLine({ tokenId, portal }: Caller, { expiresAt }: { expiresAt: Date }) {
+  return { ...(portal ? { linkTokenId: portal.linkTokenId } : { tokenId }), expiresAt: expiresAt.toISOString() };
 }
 
 /** What the console is told about its session. */
@@ -187,19 +187,14 @@ export async function requirePortalBilling(sql: Query, portal: Portal): Promise<
 
 /** Throws 404 unless the key is one of the customer's, in the workspace of the link, and was not deleted. */
 export async function requirePortalKey(sql: Query, { workspaceId, customerId }: Portal, keyId: string): Promise<void> {
-  const found = isId(keyId)
-    ? await sql`
-        select from api_keys
-        where id = ${keyId} and workspace_id = ${workspaceId} and customer_id = ${customerId} and deleted_at is null`
-    : [];
-  if (found.length === 0) throw new ApiError('key_not_found');
+  await keys.require(sql, keyId, sql`${within(sql, workspaceId)} and customer_id = ${customerId}`);
 }
 
 async function findPortal(sql: Sql, rest: ReturnType<Query>): Promise<Caller> {
   const [row] = await sql<PortalRow[]>`
     select l.created_by as token_id, l.team_id, l.id as link_token_id, l.workspace_id, l.customer_id, l.billing_id, l.expires_at,
            'rotate' = any(l.permissions) as may_rotate,
-           (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = l.team_id) as team_per_second,
+           ${teamRate(sql, 'l')},
            ${rest} and is_in_force(l)`;
   if (!row) throw new ApiError('portal_ended');
   const { tokenId, teamId, teamPerSecond, sessionId, ...portal } = row;

@@ -57,11 +57,10 @@ export const newAccessToken = object({
 export type TokenRow = Row<typeof accessToken> & { shard: number };
 
 export const accessTokens = resourceOf<typeof accessToken, { shard: number }>(
-  'access_tokens',
+  'access_token',
   accessToken,
   'access_token_not_found',
   {
-    allowedIPs: 'allowed_ips',
     revoked: 'revoked_at is not null',
     lastUsedAt: '(select to_timestamp(last_used_at / 1000.0) from token_last_used where token_id = access_tokens.id)',
   },

@@ -1,4 +1,3 @@
-import type { Parameter } from 'postgres';
 import type { Static } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
@@ -12,15 +11,15 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
 import { mayUse, requireWorkspace } from '../access/access.ts';
-import { matching, present, tableOf, without, type Row } from '../rows.ts';
+import { answered, columnsOf, matching, present, stored, tableOf, without, type Row } from '../rows.ts';
 import { readTurned } from '../../sync/accounts.ts';
 import type { Alert } from '../../../../shared/contract/alerts.ts';
 import { slidingWindow } from '../../../../shared/stores/limits.ts';
-import { jsonValue } from '../keys/keys.ts';
 
 const settings = without(billing, ['usedCredits', 'availableCredits', 'heldCredits', 'expiredCredits']);
 
-export type BillingRow = Omit<Row<typeof settings>, 'totalCredits' | 'spendCap'> & {
+const stated = without(settings, ['totalCredits', 'spendCap']);
+export type BillingRow = Row<typeof stated> & {
   shard: number;
   totalMicros: number;
   usedMicros: number;
@@ -39,19 +38,20 @@ export type BillingRow = Omit<Row<typeof settings>, 'totalCredits' | 'spendCap'>
 /** What is used, held, granted and expired. */
 export type Amounts = Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' | 'expiredMicros'>;
 
-export const billings = tableOf<BillingRow>(
-  'billing_records',
-  `id, workspace_id, external_meter_id, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
-   total_of_account_micros, last_adjustment, version, allow_overages, spend_cap_micros, limits, alerts, external_ids, plan_id, plan_version,
-   next_plan_id, next_plan_at, created_at, updated_at`,
-  'billing_not_found',
+const columns = `${columnsOf(stated)}, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
+  total_of_account_micros, last_adjustment, version, spend_cap_micros`;
+/** Presented as requests set it: verifications change the rest. */
+export const billings = answered(
+  'billing',
+  tableOf<BillingRow>('billing_records', columns, 'billing_not_found'),
+  (row) => present(settings, row),
 );
 
 type NewBilling = Pick<BillingRow, 'workspaceId' | 'externalMeterId' | 'totalMicros' | 'allowOverages'> & {
   spendCapMicros?: number | null;
-  limits?: Parameter<readonly object[]> | null | undefined;
-  alerts?: Parameter<readonly object[]> | null | undefined;
-  externalIds?: Parameter<readonly object[]> | null | undefined;
+  limits?: BillingRow['limits'] | undefined;
+  alerts?: BillingRow['alerts'] | undefined;
+  externalIds?: BillingRow['externalIds'] | undefined;
 };
 
 /** Makes the billing record of a meter; undefined where it has one. Of two at once, the second waits for the first one's commit. */
@@ -67,7 +67,7 @@ export async function insertBilling(
     ...record,
   };
   const [row] = await sql<BillingRow[]>`
-    insert into billing_records ${sql(values as unknown as Record<string, string>)}
+    insert into billing_records ${sql(stored(sql, values))}
     on conflict (workspace_id, external_meter_id) do nothing returning ${billings.columns(sql)}`;
   // Its first credits are a grant, too.
   if (row && row.totalMicros > 0)
@@ -78,14 +78,16 @@ export async function insertBilling(
 }
 
 /** A billing record of the caller's team that its token may use; 404 for any other, as if it did not exist. */
-export async function requireBilling(
-  sql: Query,
-  caller: Caller,
-  billingId: string,
-  { lock = false } = {},
-): Promise<BillingRow> {
-  const row = await billings.require(sql, billingId, sql`team_id = ${caller.teamId}`, { alone: lock });
+export async function requireBilling(sql: Query, caller: Caller, billingId: string, lock = {}): Promise<BillingRow> {
+  const row = await billings.require(sql, billingId, sql`team_id = ${caller.teamId}`, lock);
   if (!mayUse(caller, row.workspaceId)) throw new ApiError('billing_not_found');
+  return row;
+}
+
+/** The same, locked for a change; 409 when its workspace was deleted. */
+export async function lockBilling(sql: Query, caller: Caller, billingId: string): Promise<BillingRow> {
+  const row = await requireBilling(sql, caller, billingId, { alone: true });
+  await refuseDeletedWorkspace(sql, row);
   return row;
 }
 
@@ -131,20 +133,8 @@ export function presentBalance(row: BillingRow, balance: Balance | undefined, ad
 /** A row as the API answers it, with amounts that are known; what they leave out, a plain record has. */
 export function presentAmounts(row: BillingRow, amounts: Amounts): Static<typeof billing> {
   const { usedMicros, heldMicros = 0, totalMicros = row.totalMicros, expiredMicros = 0 } = amounts;
-  return {
-    ...billingSettings({ ...row, totalMicros }),
-    usedCredits: formatCredits(usedMicros),
-    availableCredits: formatCredits(totalMicros - usedMicros - heldMicros - expiredMicros),
-    heldCredits: formatCredits(heldMicros),
-    expiredCredits: formatCredits(expiredMicros),
-  };
-}
-
-/** The part of a row that requests set; verifications change the rest. */
-export function billingSettings(row: BillingRow) {
-  const { totalMicros, spendCapMicros } = row;
-  const spendCap = spendCapMicros === null ? null : formatCredits(spendCapMicros);
-  return present(settings, { ...row, totalCredits: formatCredits(totalMicros), spendCap });
+  const availableMicros = totalMicros - usedMicros - heldMicros - expiredMicros;
+  return present(billing, { ...row, usedMicros, heldMicros, totalMicros, expiredMicros, availableMicros });
 }
 
 /** The amount of a field in micro-credits; 400 above the maximum of a record, which the schema's pattern does not check. */
@@ -153,6 +143,13 @@ export function creditsIn(field: string, text: string): number {
   if (micros !== undefined) return micros;
   const message = 'must be at most 9000000000, with at most six decimals';
   throw invalidField(`/${field}`, message);
+}
+
+/** The same, and 400 for none. */
+export function someCreditsIn(field: string, text: string): number {
+  const micros = creditsIn(field, text);
+  if (micros === 0) throw invalidField(`/${field}`, 'must be above 0');
+  return micros;
 }
 
 /** What is used, held, granted and expired by the copies in Postgres. */
@@ -179,14 +176,9 @@ async function balanceNow(redis: ShardedRedis, row: BillingRow): Promise<Balance
   }
 }
 
-/** Alerts of a request as a parameter of type json; `undefined` and `null` as they are. Throws a 400 that names a wrong field. */
-export function alertsValue(sql: Query, field: string, alerts: Alert[] | null | undefined) {
-  return alerts && jsonValue(sql, checkedAlerts(field, alerts));
-}
-
-/** Alerts of a request as they are stored. Throws a 400 that names a wrong field. */
-export function checkedAlerts(field: string, alerts: Alert[]): Alert[] {
-  return alerts.map((alert, i) => checked(alert, `${field}/${i}`, alerts.slice(0, i)));
+/** Alerts of a request as they are stored; nothing stays as it is. Throws a 400 that names a wrong field. */
+export function checkedAlerts<Given extends Alert[] | null | undefined>(field: string, alerts: Given): Given {
+  return (alerts && alerts.map((alert, i) => checked(alert, `${field}/${i}`, alerts.slice(0, i)))) as Given;
 }
 
 /** What an answer says besides of the alerts of a record: those that are never told, because they name no limit that it has. */
@@ -205,10 +197,9 @@ function checked({ name, when, topUp }: Alert, path: string, before: Alert[]): A
   const { usedPercent, available, limit } = when;
   if (available !== undefined) {
     if (usedPercent !== undefined || limit !== undefined) throw invalidField(`/${path}/when`, ONE_OF);
-    const micros = topUp === undefined ? 1 : creditsIn(`${path}/topUp`, topUp);
-    if (micros === 0) throw invalidField(`/${path}/topUp`, 'must be above 0');
+    const due = topUp === undefined ? {} : { topUp: formatCredits(someCreditsIn(`${path}/topUp`, topUp)) };
     const left = formatCredits(creditsIn(`${path}/when/available`, available));
-    return { name, when: { available: left }, ...(topUp !== undefined && { topUp: formatCredits(micros) }) };
+    return { name, when: { available: left }, ...due };
   }
   if (usedPercent === undefined) throw invalidField(`/${path}/when`, ONE_OF);
   if (topUp !== undefined) throw invalidField(`/${path}/topUp`, 'must be left out but for available');

@@ -8,17 +8,7 @@ import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { chunks } from '../../../../shared/values/chunks.ts';
 
 /** An open hold as Redis has it; `id` is its place in the order of their ends. */
-export type OpenHold = {
-  id: string;
-  holdId: string;
-  micros: number;
-  endsAtMs: number;
-  onExpiry: string;
-  openedMs: number;
-  epoch: string;
-  keyId: string;
-  usageName: string;
-};
+export type OpenHold = ReturnType<typeof readOpenHold>;
 
 const WITHIN_MS = 2_000;
 const HOLDS_AT_ONCE = 200;
@@ -49,8 +39,8 @@ export async function readOpenHolds(
 }
 
 // A place is the end of a hold and its 26 characters: several may end in one ms.
-function readOpenHold(holdId: string, text: string): OpenHold {
-  const [micros, endsAtMs, onExpiry = '', , openedMs, epoch = '', keyId = '', usageName = ''] = text.split(END);
-  const times = { endsAtMs: Number(endsAtMs), openedMs: Number(openedMs) };
-  return { id: `${endsAtMs}-${holdId}`, holdId, micros: Number(micros), ...times, onExpiry, epoch, keyId, usageName };
+function readOpenHold(holdId: string, text: string) {
+  const fields = text.split(END) as [string, string, string, string, string, string, string, string];
+  const [micros, endsAtMs, onExpiry, , openedMs, epoch, keyId, usageName] = fields;
+  return { id: `${endsAtMs}-${holdId}`, holdId, micros, endsAtMs, openedMs, onExpiry, epoch, keyId, usageName };
 }

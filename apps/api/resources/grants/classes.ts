@@ -8,8 +8,8 @@ import { newId } from '../../../../shared/values/ids.ts';
 // under the lock of the record's row.
 
 const MOST_CLASSES = 16;
-/** Paid ones among them: settings for Redis have so many, and the periods of ten schedules. */
-export const MOST_ENDS = 70;
+// Paid ones among them: settings for Redis have so many, and the periods of ten schedules.
+const MOST_ENDS = 70;
 const MOST_PENDING = 64;
 
 /** A grant to be made. */
@@ -37,7 +37,7 @@ export type LockedRecord = { id: string };
 
 /**
  * Adds a grant to a locked record, and counts those that have begun until now. Throws where it would be one class, one grant to
- * come, or one credit too many; if not `limited`, only for the credits. Redis has heard of all voids of the record (heard.ts).
+ * come, or one credit too many; if not `limited`, only for the credits, and a `paid` one for as many ends as settings for Redis have. Redis has heard of all voids of the record (readHeard).
  */
 export async function addGrant(
   sql: Query,
@@ -45,7 +45,7 @@ export async function addGrant(
   grant: NewGrant,
   maker: GrantMaker,
   nowMs: number,
-  { limited = true } = {},
+  { limited = true, paid = false } = {},
 ): Promise<void> {
   await countBegun(sql, record, nowMs);
   const pending = await requireCreditsFit(sql, record, grant.amountMicros);
@@ -75,7 +75,7 @@ export async function addGrant(
   if (ref !== PLAIN_CLASS || beginsAt > nowMs)
     await sql`update billing_records set has_classes = true where id = ${record.id}`;
   await countBegun(sql, record, nowMs);
-  if (limited) await requireFewClasses(sql, record, nowMs);
+  if (limited || paid) await requireFewClasses(sql, record, nowMs, paid);
   await sql`update billing_records set version = version + 1, updated_at = now() where id = ${record.id}`;
 }
 
@@ -99,7 +99,7 @@ export async function countBegun(sql: Query, { id: billingId }: LockedRecord, no
 /**
  * The class of a grant: priority and end, and before them the age that decides between classes of both. One that rolls over is a
  * class of its own, and parts those that are older than it from those that are younger. So is one of whose class a grant to
- * come is voided in the same step: Redis may have begun that before it hears of both, and tells them by sums (heard.ts).
+ * come is voided in the same step: Redis may have begun that before it hears of both, and tells them by sums (readHeard).
  */
 async function classOf(sql: Query, { id: billingId }: LockedRecord, grant: NewGrant, nowMs: number): Promise<string> {
   const { priority, expiresAt, rollover } = grant;
@@ -202,7 +202,7 @@ async function requireCreditsFit(sql: Query, { id }: LockedRecord, amountMicros:
   return row.pending;
 }
 
-async function requireFewClasses(sql: Query, { id }: LockedRecord, nowMs: number): Promise<void> {
+async function requireFewClasses(sql: Query, { id }: LockedRecord, nowMs: number, paid: boolean): Promise<void> {
   // What somebody paid keeps nobody from granting.
   const isUnpaid = sql`exists (
     select from grants g where g.billing_id = b.id and g.class = c.ref and g.metadata ->> 'paymentId' is null)`;
@@ -215,7 +215,7 @@ async function requireFewClasses(sql: Query, { id }: LockedRecord, nowMs: number
       where c.billing_id = b.id and coalesce(c.rolls_until, c.ends_at, ${NEVER}) > ${nowMs}
         and (c.begun_micros > 0 or ${isAwaited(sql, sql`c.ref`)})) of_record
     where b.id = ${id}`;
-  if (row.classes > MOST_CLASSES || row.ends > MOST_ENDS) throw new ApiError('grant_class_limit_reached');
+  if ((!paid && row.classes > MOST_CLASSES) || row.ends > MOST_ENDS) throw new ApiError('grant_class_limit_reached');
 }
 
 /** Whether a class of the record `b` has grants to come. */

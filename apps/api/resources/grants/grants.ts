@@ -9,6 +9,7 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import { type RecordAccount, readAccount } from '../../sync/accounts.ts';
+import type { AuditLine } from '../record.ts';
 import { present, without, type Row } from '../rows.ts';
 import { readBooked } from '../../../../shared/books/sums/booked.ts';
 import type { Books } from '../../../../shared/stores/clickhouse.ts';
@@ -91,14 +92,14 @@ export function hasManyEnded({ balance, state }: RecordAccount): boolean {
 const MOST_ENDED = 200;
 
 /** Presents grants of a record by what its account says. */
-export function grantPresenter(billingId: string, account: RecordAccount) {
+export function grantPresenter(account: RecordAccount) {
   const numbers = numbersBy(account);
   return (row: GrantRow): Static<typeof grant> => {
     const { usedMicros, leftMicros } = numbers(row);
     const isNever = neverBegan(account, row);
     const is = stateOf(row, leftMicros, account.balance.atMs);
     return {
-      ...grantSettings(billingId, row),
+      ...grantSettings(row),
       state: is,
       usedCredits: formatCredits(usedMicros),
       expiredCredits: formatCredits(isNever ? 0 : row.amountMicros - usedMicros - leftMicros),
@@ -107,12 +108,17 @@ export function grantPresenter(billingId: string, account: RecordAccount) {
   };
 }
 
+/** What to say of a change of a grant. */
+export function changedGrant({ before, after }: { before?: GrantRow; after?: GrantRow }): AuditLine {
+  const { id } = (after ?? before)!;
+  return { resource: 'grant', id, before: before && grantSettings(before), after: after && grantSettings(after) };
+}
+
 /** The part of a grant that requests set; use and time change the rest. */
-export function grantSettings(billingId: string, row: GrantRow) {
+function grantSettings(row: GrantRow) {
   const end = endOf(row);
   return present(settings, {
     ...row,
-    billingId,
     credits: formatCredits(row.amountMicros),
     expiresAt: end === NEVER ? null : end,
     reason: row.voidReason,
@@ -162,7 +168,7 @@ function overlap({ beforeMicros, amountMicros }: GrantRow, from: number, to: num
 }
 
 /** A grant as Postgres has it. */
-export type GrantRow = Omit<Row<typeof settings>, 'billingId' | 'credits' | 'reason'> & {
+export type GrantRow = Omit<Row<typeof settings>, 'credits' | 'reason'> & {
   class: string;
   /** By which the account and the books name its class; and of a voided one the class that it became, null where it had its own. */
   number: number;
@@ -184,7 +190,7 @@ export async function grantRows(
 ): Promise<GrantRow[]> {
   const [isAsked, most] = 'id' in which ? [sql`id = ${which.id}`, 1] : [sql`id > ${which.after}`, which.take];
   return sql<GrantRow[]>`
-    select f.id, f.class, f.amount_micros, f.name, f.priority, f.begins_at, f.expires_at, f.rolls_until, f.metadata, f.schedule_id, f.plan_id,
+    select f.id, f.billing_id, f.class, f.amount_micros, f.name, f.priority, f.begins_at, f.expires_at, f.rolls_until, f.metadata, f.schedule_id, f.plan_id,
            f.voided_at, f.void_reason, f.void_number, f.created_at, f.before_micros is not null as has_begun,
            coalesce(c.number, ${PLAIN_NUMBER})::int as number, (place.micros - voided.micros)::bigint as before_micros
     from (select * from grants where billing_id = ${billingId} and ${isAsked} order by id limit ${most}) f
@@ -230,6 +236,6 @@ export async function grantReader(
       account = await withForgotten(stores, account, rows);
       return rows;
     },
-    present: (row: GrantRow) => grantPresenter(record.id, account)(row),
+    present: (row: GrantRow) => grantPresenter(account)(row),
   };
 }

@@ -6,63 +6,75 @@ import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { mayChange, recordNow } from '../../sync/remove-deleted.ts';
 import type { BillingRow } from '../billings/billings.ts';
 import { recordAudit } from '../record.ts';
-import { readHeard } from './heard.ts';
+import { readHeard } from '../../sync/accounts.ts';
 import { makePeriods, notGrantedLines, schedules, type ScheduleRow } from './schedules.ts';
 
 const SCHEDULES_AT_ONCE = 100;
 // Of a statement that took too long, as one does whose record somebody else has locked.
 const QUERY_CANCELED = '57014';
-const START: Position = { nextAt: 0, id: '' };
 
 /** What work that is due for records needs. */
 export type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
 
 /**
  * Makes the periods of grant schedules that are due, two before they begin. Each schedule is a transaction: the lock of its record, and
- * of its row, lets one process make a period once, and one that dies has made all of it or nothing. Those that could not be made are
- * still due.
+ * of its row, lets one process make a period once, and one that dies has made all of it or nothing.
  */
 export async function makeDuePeriods(stores: Stores, stopping: AbortSignal): Promise<void> {
-  const { sql, redis } = stores;
-  for (let after = START; ;) {
-    const due = await dueAfter(sql, after);
-    if (due.length === 0) return;
-    if (!(await mayChange(sql, redis))) return;
-    for (const one of due) {
-      // Each may wait for its record until Postgres gives it up.
-      if (stopping.aborted) return;
-      await make(stores, one);
+  const { sql, redis, metrics } = stores;
+  const turn: Turn<Due> = {
+    after: { at: 0, id: '' },
+    read: (after) => dueAfter(sql, after),
+    do: async (tx, one) => metrics.periodsNotGranted.inc(await makeDue(tx, redis, one)),
+  };
+  await doDue(stores, async () => [turn], stopping);
+}
+
+/** How far a round came: what its work is ordered by, and the id of the row that is due. */
+export type Place = { at: number; id: string };
+/** A page of work after another; `do` does one piece of it in a transaction. */
+export type Turn<Due extends Place> = {
+  after: Place;
+  read(after: Place): Promise<Due[]>;
+  do(tx: Transaction, one: Due): Promise<void>;
+};
+
+/**
+ * Does what is due for records, some of each of the turns until none has any; false where it has to stop before. A round comes to each
+ * once: what could not be done is still due.
+ */
+export async function doDue<Due extends Place>(
+  { sql, redis, log }: Stores,
+  turns: () => Promise<Turn<Due>[]>,
+  stopping: AbortSignal,
+): Promise<boolean> {
+  for (let hasDone = true; hasDone;) {
+    hasDone = false;
+    for (const turn of await turns()) {
+      const due = await turn.read(turn.after);
+      if (due.length === 0) continue;
+      if (!(await mayChange(sql, redis))) return false;
+      for (const one of due) {
+        // Each may wait for its record until Postgres gives it up.
+        if (stopping.aborted) return false;
+        await sql.begin((tx) => turn.do(tx, one)).catch((error: unknown) => refuseOther(error, one.id, log));
+      }
+      turn.after = due.at(-1)!;
+      hasDone = true;
     }
-    if (due.length < SCHEDULES_AT_ONCE) return;
-    after = due.at(-1)!;
   }
+  return true;
 }
 
-async function make(stores: Stores, one: Due): Promise<void> {
-  const work = async (tx: Transaction) => stores.metrics.periodsNotGranted.inc(await makeDue(tx, stores.redis, one));
-  await tryDue(stores, { scheduleId: one.id }, work);
+/** Throws an error again that would fail all other work too. */
+function refuseOther(error: unknown, id: string, log: Logger): void {
+  // A change of its record is on its way to Redis.
+  if (error instanceof ApiError && error.errorName === 'redis_unavailable') return;
+  if (isPostgresConnectionError(error) && (error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
+  log.warn({ error, id }, 'what is due for a billing record can not be done now; trying again');
 }
 
-/** Does what is due for a record in a transaction; where it can't be done now, it is still due. */
-export async function tryDue(
-  { sql, log }: Stores,
-  what: Record<string, string>,
-  work: (tx: Transaction) => Promise<void>,
-): Promise<void> {
-  try {
-    await sql.begin(work);
-  } catch (error) {
-    // A change of its record is on its way to Redis.
-    if (error instanceof ApiError && error.errorName === 'redis_unavailable') return;
-    // It would fail all others too.
-    if (isPostgresConnectionError(error) && (error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
-    log.warn({ error, ...what }, 'what is due for a billing record can not be done now; trying again');
-  }
-}
-
-/** How far a round came. */
-type Position = { nextAt: number; id: string };
-type Due = Position & { billingId: string; teamId: string };
+type Due = Place & { billingId: string; teamId: string };
 
 /** Whether a schedule is due. */
 export function isPeriodDue(sql: Sql) {
@@ -70,10 +82,10 @@ export function isPeriodDue(sql: Sql) {
 }
 
 /** A page of the schedules that are due, those that have been due the longest first. */
-function dueAfter(sql: Sql, { nextAt, id }: Position) {
+function dueAfter(sql: Sql, { at, id }: Place) {
   return sql<Due[]>`
-    select id, billing_id, team_id, next_at from grant_schedules
-    where next_at <= extract(epoch from now()) * 1000 and (next_at, id) > (${nextAt}, ${id}) and deleted_at is null
+    select id, billing_id, team_id, next_at as at from grant_schedules
+    where next_at <= extract(epoch from now()) * 1000 and (next_at, id) > (${at}, ${id}) and deleted_at is null
     order by next_at, id limit ${SCHEDULES_AT_ONCE}`;
 }
 
@@ -91,7 +103,7 @@ async function makeDue(tx: Transaction, redis: ShardedRedis, { id, billingId, te
     return 0;
   }
   // What is set aside, or damaged, may not have heard of a void.
-  if (!(await readHeard(redis, record))) throw new ApiError('redis_unavailable');
+  await readHeard(redis, record);
   const maker = { teamId, tokenId: schedule.tokenId, requestId: schedule.requestId };
   const notGranted = await makePeriods(tx, schedule, maker, record.nowMs, { limited: false });
   const origin = { teamId, tokenId: null, operation: 'grant schedule', requestId: null };

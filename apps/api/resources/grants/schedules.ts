@@ -6,7 +6,7 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import { calendarUnits, isTimezone, periodAt, periodStart } from '../../../../shared/values/calendar.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { present, tableOf, type Row } from '../rows.ts';
+import { answered, columnsOf, present, tableOf, without, type Row } from '../rows.ts';
 import { addGrant, type GrantMaker, type LockedRecord } from './classes.ts';
 import { priority as grantPriority } from './grants.ts';
 
@@ -42,26 +42,21 @@ export const newPeriods = {
   anchorAt: Type.Optional(instant('when a period begins, from which the others are counted; default now')),
 };
 
-export type ScheduleRow = Omit<Row<typeof grantSchedule>, 'credits' | 'rollover'> & {
+const stored = without(grantSchedule, ['credits', 'rollover']);
+export type ScheduleRow = Row<typeof stored> & {
   amountMicros: number;
   rollMaxMicros: number | null;
   nextPeriod: number;
   nextAt: number | null;
 };
 
-export const schedules = tableOf<ScheduleRow>(
-  'grant_schedules',
-  `id, billing_id, amount_micros, every, timezone, anchor_at, ends_at, priority, name, roll_max_micros, next_period, next_at,
-   plan_id, created_at`,
-  'grant_schedule_not_found',
-);
-
-/** A row as the API answers it. */
-export function presentSchedule(row: ScheduleRow) {
+const columns = `${columnsOf(stored)}, amount_micros, roll_max_micros, next_period, next_at`;
+const table = tableOf<ScheduleRow>('grant_schedules', columns, 'grant_schedule_not_found');
+export const schedules = answered('grant_schedule', table, (row) => {
   const { amountMicros, rollMaxMicros } = row;
   const rollover = rollMaxMicros === null ? null : { maxCredits: formatCredits(rollMaxMicros) };
   return present(grantSchedule, { ...row, credits: formatCredits(amountMicros), rollover });
-}
+});
 
 type NewSchedule = Pick<ScheduleRow, 'amountMicros' | 'every'> & {
   timezone?: string;
@@ -87,57 +82,44 @@ export async function addSchedule(
   nowMs: number,
   { from = nowMs, limited = true } = {},
 ): Promise<{ row: ScheduleRow; notGranted: NotGranted[] }> {
-  const { anchorAt, endsAt, zone } = timesOf(schedule, nowMs);
-  const { amountMicros, every, priority = 50, name, rollMaxMicros, planId = null, planPlace = null } = schedule;
-  const [{ count }] = await sql<[{ count: number }]>`
-    select count(*)::int as count from grant_schedules where billing_id = ${record.id} and deleted_at is null`;
-  if (limited && count >= MOST_SCHEDULES) throw new ApiError('grant_schedule_limit_reached');
-  const first = Math.max(0, periodAt({ every, timezone: zone, anchorMs: anchorAt }, from));
-  const row = await schedules.insert(sql, {
-    id: newId('sched'),
-    ...maker,
-    billingId: record.id,
-    amountMicros,
-    every,
-    timezone: zone,
-    anchorAt,
-    endsAt,
-    priority,
-    name,
-    rollMaxMicros,
-    planId,
-    planPlace,
-    nextPeriod: first,
-  });
+  const { amountMicros, every, priority = 50, name, rollMaxMicros, planId, planPlace } = schedule;
+  const { anchorAt = nowMs, endsAt, timezone = 'UTC' } = schedule;
+  checkPeriods({ timezone, anchorAt });
+  if (endsAt !== undefined && (endsAt <= Math.max(anchorAt, nowMs) || endsAt > LAST_INSTANT))
+    throw invalidField('/endsAt', 'must lie after anchorAt, and in the future, in Unix milliseconds');
+  const isLive = sql`billing_id = ${record.id} and deleted_at is null`;
+  if (limited) await schedules.requireFew(sql, isLive, MOST_SCHEDULES, 'grant_schedule_limit_reached');
+  const nextPeriod = Math.max(0, periodAt({ every, timezone, anchorMs: anchorAt }, from));
+  const { teamId, tokenId, requestId } = maker;
+  const by = { id: newId('sched'), teamId, tokenId, requestId, billingId: record.id };
+  const given = { amountMicros, every, priority, name, rollMaxMicros, planId, planPlace };
+  const row = await schedules.insert(sql, { ...by, ...given, anchorAt, endsAt, timezone, nextPeriod });
   return { row, notGranted: await makePeriods(sql, row, maker, nowMs, { limited, from }) };
 }
 
-function timesOf({ anchorAt, endsAt: until, timezone: zone = 'UTC' }: Times, nowMs: number) {
-  const endsAt = until ?? null;
-  const from = anchorAt ?? nowMs;
-  if (!isTimezone(zone)) throw invalidField('/timezone', 'must be the name of a time zone, such as Europe/Berlin');
-  if (from < 0 || from > LAST_INSTANT) throw invalidField('/anchorAt', 'must be in Unix milliseconds');
-  if (endsAt !== null && (endsAt <= Math.max(from, nowMs) || endsAt > LAST_INSTANT))
-    throw invalidField('/endsAt', 'must lie after anchorAt, and in the future, in Unix milliseconds');
-  return { anchorAt: from, endsAt, zone };
+/** Throws 400 for periods that can't be counted. */
+export function checkPeriods({ timezone = 'UTC', anchorAt = 0 }: Partial<Times>, path = ''): void {
+  if (!isTimezone(timezone))
+    throw invalidField(`${path}/timezone`, 'must be the name of a time zone, such as Europe/Berlin');
+  if (anchorAt < 0 || anchorAt > LAST_INSTANT) throw invalidField(`${path}/anchorAt`, 'must be in Unix milliseconds');
 }
 
-/** Throws an error again that is not of too many credits, which leave out a grant that nobody asks for now. */
-export function refuseButTooLarge(error: unknown): void {
-  if (!(error instanceof ApiError) || error.errorName !== 'credits_too_large') throw error;
+/** Throws an error again that is not of too many credits, or ends of them, which leave out a grant that nobody asks for now. */
+export function refuseButTooMany(error: unknown): void {
+  const isTooMany =
+    error instanceof ApiError && /^(credits_too_large|grant_class_limit_reached)$/.test(error.errorName);
+  if (!isTooMany) throw error;
 }
 
-type Times = { anchorAt?: number; endsAt?: number; timezone?: string };
+type Times = { timezone: string; anchorAt: number };
 
 /** A period for which nothing was granted: the record would have had too many credits. */
 type NotGranted = { period: number; beginsAt: number };
 
 /** Lines of the audit log for periods of a schedule that have no grant. */
 export function notGrantedLines(row: ScheduleRow, periods: NotGranted[]) {
-  const before = presentSchedule(row);
-  return periods.map((notGranted) => {
-    return { resource: 'grant_schedule' as const, id: row.id, before, after: { ...before, notGranted } };
-  });
+  const line = schedules.recorded({ before: row });
+  return periods.map((notGranted) => ({ ...line, after: { ...line.before, notGranted } }));
 }
 
 /**
@@ -152,16 +134,7 @@ export async function makePeriods(
   { limited, from = nowMs }: { limited: boolean; from?: number },
 ): Promise<NotGranted[]> {
   const notGranted: NotGranted[] = [];
-  const {
-    id: scheduleId,
-    billingId,
-    amountMicros,
-    priority: number,
-    name: called,
-    endsAt,
-    rollMaxMicros,
-    planId,
-  } = schedule;
+  const { id: scheduleId, billingId, amountMicros, priority, name, endsAt, rollMaxMicros, planId } = schedule;
   const recurrence = { every: schedule.every, timezone: schedule.timezone, anchorMs: schedule.anchorAt };
   const start = (period: number) => periodStart(recurrence, period);
   // Before the anchor none is running.
@@ -172,10 +145,10 @@ export async function makePeriods(
     const grant = {
       id: newId('grant'),
       amountMicros,
-      priority: number,
+      priority,
       beginsAt,
       expiresAt: start(period + 1),
-      name: called ?? undefined,
+      name: name ?? undefined,
       period: { scheduleId, number: period },
       planId: planId ?? undefined,
       ...(rollMaxMicros !== null && { rollover: { until: start(period + 2), mostMicros: rollMaxMicros } }),
@@ -184,7 +157,7 @@ export async function makePeriods(
       await addGrant(sql, { id: billingId }, grant, maker, nowMs, { limited });
     } catch (error) {
       if (limited) throw error;
-      refuseButTooLarge(error);
+      refuseButTooMany(error);
       notGranted.push({ period, beginsAt });
     }
   }

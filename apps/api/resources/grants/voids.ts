@@ -30,7 +30,7 @@ export async function voidGrants(
 /**
  * Voids a grant of a locked record by an adjustment of amount 0 that names it; gives the adjustment's id. Redis does adjustments
  * in their order and once. One that has yet to begin is declared no more; it is voided by the adjustment if it began until Redis
- * heard of that. Redis has heard of all credits of the record (heard.ts).
+ * heard of that. Redis has heard of all credits of the record (readHeard).
  */
 export async function voidGrant(
   sql: Query,

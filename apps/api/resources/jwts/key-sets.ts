@@ -18,12 +18,7 @@ export const keySet = named('KeySet', object({ keys: Type.Array(publicJwk, { max
 export type TeamKeys = { keys: PublicJwk[]; issuer?: JwtSettings['issuer'] };
 
 /** Reads public keys for whoever asks, without an access token: so that strangers cost Postgres next to nothing. */
-export type KeySets = {
-  /** The set of all teams that share their keys; at most one read a second, whoever asks. */
-  shared(): Promise<TextAnswer>;
-  /** A team's own keys, as they are now: one read at a time, each for all who wait. */
-  ofTeam(teamId: string): Promise<TeamKeys>;
-};
+export type KeySets = ReturnType<typeof makeKeySets>;
 
 const SHARED_FOR_MS = 1_000;
 // A cache may have a set that is ten minutes old. A next key is published for longer than that before it signs, unless a
@@ -32,7 +27,7 @@ const CACHE_CONTROL = 'public, max-age=300, stale-while-revalidate=300';
 
 type Kept = { answer: Promise<TextAnswer>; until: number };
 
-export function makeKeySets(sql: Sql, log: Logger, clock: Clock): KeySets {
+export function makeKeySets(sql: Sql, log: Logger, clock: Clock) {
   const ofTeam = gathered((ids) => readTeams(sql, ids));
   let kept: Kept | undefined;
   let wasCut = false;
@@ -49,24 +44,20 @@ export function makeKeySets(sql: Sql, log: Logger, clock: Clock): KeySets {
   }
 
   return {
-    shared() {
+    /** The set of all teams that share their keys; at most one read a second, whoever asks. */
+    shared(): Promise<TextAnswer> {
       if (!kept || clock.monotonic() >= kept.until) {
-        const reading: Kept = {
-          answer: readShared().finally(() => void (reading.until = nextRead(clock))),
-          until: Infinity,
-        };
+        const endsIn = () => void (reading.until = clock.monotonic() + SHARED_FOR_MS);
+        const reading: Kept = { answer: readShared().finally(endsIn), until: Infinity };
         kept = reading;
       }
       return kept.answer;
     },
-    async ofTeam(teamId) {
+    /** A team's own keys, as they are now: one read at a time, each for all who wait. */
+    async ofTeam(teamId: string): Promise<TeamKeys> {
       return (isId(teamId) ? await ofTeam(teamId) : undefined) ?? { keys: [] };
     },
   };
-}
-
-function nextRead(clock: Clock): number {
-  return clock.monotonic() + SHARED_FOR_MS;
 }
 
 /** A key set as an answer. An empty one may not be kept: the team's first JWT fills it and must verify at once. */

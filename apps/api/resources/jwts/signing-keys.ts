@@ -34,20 +34,13 @@ export type NewSigningKey = SigningKey & { isNew: true; replaces: string | undef
  * The Ed25519 keys that sign a team's JWTs; private keys are stored encrypted. A team has two: the current key, and the next
  * one, which key sets contain already, so that caches know it when a rotation makes it the current key.
  */
-export type SigningKeys = {
-  /** The team's current key, for a JWT of this lifetime. The first call makes the first keys, so `sql` is a transaction. */
-  current(sql: Query, teamId: string, lifetimeSeconds: number): Promise<SigningKey | NewSigningKey>;
-  /**
-   * Makes the next key the current one, in a transaction. JWTs that earlier keys signed keep verifying, unless `retireNow`
-   * ends all earlier keys; `retired` has their kids.
-   */
-  rotate(sql: Query, teamId: string, options: { retireNow: boolean }): Promise<NewSigningKey & { retired: string[] }>;
-};
+export type SigningKeys = ReturnType<typeof makeSigningKeys>;
 
-export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
+export function makeSigningKeys(masterKeys: MasterKeys) {
   const sealer = signingKeySealer(masterKeys);
   return {
-    async current(sql, teamId, lifetimeSeconds) {
+    /** The team's current key, for a JWT of this lifetime. The first call makes the first keys, so `sql` is a transaction. */
+    async current(sql: Query, teamId: string, lifetimeSeconds: number): Promise<SigningKey | NewSigningKey> {
       const seen = await readCurrent(sql, sealer, teamId);
       if (seen?.hasNext && (await signsFor(sql, seen, lifetimeSeconds))) return seen;
       // The team's row is the lock: of two requests that need the first keys at once, the second finds those of the first.
@@ -59,7 +52,11 @@ export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
       await signsFor(sql, key, lifetimeSeconds);
       return key;
     },
-    async rotate(sql, teamId, { retireNow }) {
+    /**
+     * Makes the next key the current one, in a transaction. JWTs that earlier keys signed keep verifying, unless `retireNow`
+     * ends all earlier keys; `retired` has their kids.
+     */
+    async rotate(sql: Query, teamId: string, { retireNow }: { retireNow: boolean }) {
       await readJwtSettings(sql, teamId, { lock: true });
       const retired = retireNow ? await retireAll(sql, teamId) : [];
       const made = await replaceCurrent(sql, sealer, teamId);

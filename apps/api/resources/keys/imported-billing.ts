@@ -6,18 +6,18 @@ import { credits, instant, object, flag } from '../../../../shared/contract/sche
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { accountOf } from '../../sync/accounts.ts';
+import { readHeard } from '../../sync/accounts.ts';
 import {
-  billingSettings,
+  billings,
   creditsIn,
   insertBilling,
+  someCreditsIn,
   requireBillingOfMeter,
   type BillingRow,
 } from '../billings/billings.ts';
 import { addGrant, type GrantMaker } from '../grants/classes.ts';
-import { grantSettings, requireFewEnded, requireGrant } from '../grants/grants.ts';
-import { readHeard } from '../grants/heard.ts';
-import { addSchedule, newPeriods, presentSchedule } from '../grants/schedules.ts';
+import { changedGrant, requireFewEnded, requireGrant } from '../grants/grants.ts';
+import { addSchedule, newPeriods, schedules } from '../grants/schedules.ts';
 import type { Recorded } from '../record.ts';
 
 /** What a key that is imported brings for its meter. */
@@ -58,12 +58,12 @@ export async function billImported(
   const made = await insertBilling(sql, caller, { workspaceId, externalMeterId, totalMicros: 0, allowOverages });
   const record = made ?? (await requireBillingOfMeter(sql, caller, key, { lock: true }));
   const recorded: Recorded[] = [
-    { resource: 'billing', id: record.id, after: made && billingSettings(made), shards: [record.shard] },
+    made ? billings.recorded({ after: made }) : { resource: 'billing', id: record.id, shards: [record.shard] },
   ];
   if (record.allowOverages && !allowOverages) throw new ApiError('grant_unlimited');
   const nowMs = seenAt.get(record.id) ?? (await look(redis, record, made !== undefined));
   seenAt.set(record.id, nowMs);
-  const maker: GrantMaker = { teamId: caller.teamId, tokenId: caller.tokenId, requestId };
+  const maker: GrantMaker = { ...caller, requestId };
   const amountMicros = creditsIn('billing/credits', credits);
   if (amountMicros > 0) {
     if (expiresAt !== undefined && expiresAt <= nowMs)
@@ -71,15 +71,13 @@ export async function billImported(
     const id = newId('grant');
     const grant = { id, amountMicros, priority: 50, beginsAt: nowMs, expiresAt: expiresAt ?? null, name };
     await addGrant(sql, record, grant, maker, nowMs);
-    const row = await requireGrant(sql, record, id);
-    recorded.push({ resource: 'grant', id, after: grantSettings(record.id, row) });
+    recorded.push(changedGrant({ after: await requireGrant(sql, record, id) }));
   }
   if (schedule) {
-    const periodMicros = creditsIn('billing/schedule/credits', schedule.credits);
-    if (periodMicros === 0) throw invalidField('/billing/schedule/credits', 'must be above 0');
+    const periodMicros = someCreditsIn('billing/schedule/credits', schedule.credits);
     const wanted = { ...schedule, amountMicros: periodMicros, rollMaxMicros: null, name };
     const { row } = await addSchedule(sql, record, wanted, maker, nowMs);
-    recorded.push({ resource: 'grant_schedule', id: row.id, after: presentSchedule(row) });
+    recorded.push(schedules.recorded({ after: row }));
   }
   if (amountMicros > 0 || schedule) await noteReplenished(sql, [record.id]);
   return recorded;
@@ -88,7 +86,7 @@ export async function billImported(
 /** When a locked record is looked at, once Redis has all that was changed in it before. */
 async function look(redis: ShardedRedis, record: BillingRow, isNew: boolean): Promise<number> {
   if (isNew) return redis.node(record.shard).now();
-  const account = accountOf(record, await readHeard(redis, record));
+  const account = await readHeard(redis, record);
   requireFewEnded(account);
   return account.balance.atMs;
 }

@@ -12,8 +12,8 @@ import { importedTextFields, readImportedText, type ImportedText } from '../../.
 import { set } from '../rows.ts';
 import type { Recorded } from '../record.ts';
 import { billImported, importedBilling } from './imported-billing.ts';
-import { endOf, holdWorkspaces, insertKeys, placeKey, type NewKey, replaceGrants } from './new-keys.ts';
-import { giveMeter, jsonValue, keys, newKeyFields } from './keys.ts';
+import { holdWorkspaces, insertKeys, placeKey, type NewKey, replaceGrants, settingsOf } from './new-keys.ts';
+import { giveMeter, keys, newKeyFields, type KeyRow } from './keys.ts';
 
 /** A key to import: its secret, and the fields of a creation. */
 export const importedKey = object({
@@ -37,7 +37,7 @@ export type MadeKey = {
   id: string;
   shards: number[];
   workspaceId: string;
-  before?: ReturnType<typeof keys.present>;
+  before?: KeyRow;
   billed?: Recorded[];
 };
 export type Importing = { sql: Query; redis: ShardedRedis; caller: Caller; requestId: string; now: number };
@@ -127,26 +127,17 @@ async function restore(sql: Query, billing: Billing, one: Wanted, akid: string):
   if (isDeleted.count === 0) return undefined;
   const before = await keys.require(sql, akid, sql`workspace_id = ${workspace.id}`);
   const shards = await giveMeter(sql, workspace.id, before, fields.externalMeterId);
-  const { name, scopes = [], enabled = true, metadata, rateLimitPerSecond = null, limits } = fields;
-  const assigned = set(sql, {
-    name,
-    enabled,
-    expiresAt: endOf(one, billing.now),
-    metadata: jsonValue(sql, metadata) ?? null,
-    rateLimitPerSecond,
-    limits: jsonValue(sql, limits) ?? null,
-    allowedIps: fields.allowedIPs ?? null,
-    grants: scopes.length,
-  });
+  const assigned = set(sql, settingsOf(one, billing.now));
   await sql`update api_keys set ${assigned}, deleted_at = null where id = ${akid}`;
-  await replaceGrants(sql, { teamId: billing.caller.teamId, workspaceId: workspace.id, keyId: akid }, scopes);
+  const holder = { teamId: billing.caller.teamId, workspaceId: workspace.id, keyId: akid };
+  await replaceGrants(sql, holder, fields.scopes ?? []);
   // One that has had its meter has had the credits for it.
   const isBilled = fields.billing && before.externalMeterId === null;
   return {
     id: akid,
     shards,
     workspaceId: workspace.id,
-    before: keys.present(before),
+    before,
     ...(isBilled && { billed: await billOf(sql, billing, one) }),
   };
 }

@@ -1,4 +1,3 @@
-import type { Parameter } from 'postgres';
 import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
@@ -92,11 +91,10 @@ export const DEFAULT_PREFIX = 'key';
 export type KeyRow = Row<typeof apiKey> & { shard: number };
 
 export const keys = resourceOf<typeof apiKey, { shard: number }>(
-  'api_keys',
+  'api_key',
   apiKey,
   'key_not_found',
   {
-    allowedIPs: 'allowed_ips',
     deleted: 'deleted_at is not null',
     billingId: `(select id from billing_records b
                  where b.workspace_id = api_keys.workspace_id and b.external_meter_id = api_keys.external_meter_id)`,
@@ -123,12 +121,12 @@ export async function requireKey(
   await requireWorkspace(sql, caller, id);
   // What is read after the lock has the scopes that whoever had the lock before has stored.
   if (lock) await keys.require(sql, akid, sql`workspace_id = ${id}`, { lock });
-  return keys.require(sql, akid, sql`workspace_id = ${id}`);
+  return readKey(sql, { id, akid });
 }
 
-/** Reads one key as the API answers it; the caller must have checked that the token may use the workspace. */
-export async function readKey(sql: Query, { id, akid }: InPath) {
-  return keys.present(await keys.require(sql, akid, sql`workspace_id = ${id}`));
+/** Reads the key of a path; the caller must have checked that the token may use the workspace. */
+export function readKey(sql: Query, { id, akid }: InPath): Promise<KeyRow> {
+  return keys.require(sql, akid, sql`workspace_id = ${id}`);
 }
 
 /**
@@ -159,18 +157,5 @@ export async function disableLockedKeys(sql: Query, ids: string[]): Promise<Reco
   await sql`
     update api_keys set enabled = false, version = version + 1, updated_at = now() where id = any(${ids})`;
   const after = await read();
-  return after.map((row, i) => ({
-    resource: 'api_key',
-    id: row.id,
-    before: keys.present(before[i]!),
-    after: keys.present(row),
-    shards: [row.shard],
-  }));
-}
-
-const JSON_OID = 114;
-
-/** A value as a parameter of type json; the driver would send jsonb, which refuses NUL in text. Nothing stays as it is. */
-export function jsonValue<Value extends object | null | undefined>(sql: Query, value: Value) {
-  return (value && sql.typed(value, JSON_OID)) as Parameter<readonly object[]> | Exclude<Value, object>;
+  return after.map((row, i) => keys.recorded({ before: before[i]!, after: row }));
 }

@@ -6,7 +6,8 @@ import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { mayUse } from '../access/access.ts';
-import { DEFAULT_PREFIX, jsonValue, type newKeyFields, type grants } from './keys.ts';
+import { stored } from '../rows.ts';
+import { DEFAULT_PREFIX, type newKeyFields, type grants } from './keys.ts';
 import { flagBits } from '../../../../shared/contract/schemas.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
 
@@ -67,7 +68,7 @@ export async function insertKeys(
   const made = await sql<{ keyId: string }[]>`
     insert into key_texts ${sql(inOrder)} on conflict do nothing returning key_id`;
   const ids = new Set(made.map(({ keyId }) => keyId));
-  const rows = wanted.filter(({ id }) => ids.has(id)).map((one) => ({ teamId, ...rowOf(sql, one, now) }));
+  const rows = wanted.filter(({ id }) => ids.has(id)).map((one) => stored(sql, { teamId, ...rowOf(one, now) }));
   if (rows.length > 0) await sql`insert into api_keys ${sql(rows)}`;
   const grants = wanted.flatMap(({ id, fields: { scopes = [] }, workspace }) =>
     ids.has(id) ? grantRows({ teamId, keyId: id }, scopes, workspace.scopeIds) : [],
@@ -77,29 +78,37 @@ export async function insertKeys(
 }
 
 /** When a key expires. */
-export function endOf({ fields, workspace: { lifetimeSeconds } }: Placed, now: number): number | null {
+function endOf({ fields, workspace: { lifetimeSeconds } }: Placed, now: number): number | null {
   const byDefault = lifetimeSeconds === null ? null : now + lifetimeSeconds * 1000;
   return fields.expiresAt === undefined ? byDefault : fields.expiresAt;
 }
 
-function rowOf(sql: Query, one: NewKey, now: number) {
+function rowOf(one: NewKey, now: number) {
   const { fields, text, workspace, id, shard } = one;
   return {
     id,
     workspaceId: workspace.id,
     shard,
-    name: fields.name,
     prefix: prefixOf(one),
     maskedKey: text.maskedKey,
-    enabled: fields.enabled ?? true,
-    expiresAt: endOf(one, now),
     customerId: fields.customerId ?? null,
     externalMeterId: fields.externalMeterId ?? null,
-    metadata: jsonValue(sql, fields.metadata) ?? null,
-    rateLimitPerSecond: fields.rateLimitPerSecond ?? null,
-    limits: jsonValue(sql, fields.limits) ?? null,
-    allowedIps: fields.allowedIPs ?? null,
-    grants: fields.scopes?.length ?? 0,
+    ...settingsOf(one, now),
+  };
+}
+
+/** What PATCH can change of a key, as that of a new one is. */
+export function settingsOf(one: Placed, now: number) {
+  const { name, enabled = true, metadata, rateLimitPerSecond, limits, allowedIPs, scopes = [] } = one.fields;
+  return {
+    name,
+    enabled,
+    expiresAt: endOf(one, now),
+    metadata: metadata ?? null,
+    rateLimitPerSecond: rateLimitPerSecond ?? null,
+    limits: limits ?? null,
+    allowedIPs: allowedIPs ?? null,
+    grants: scopes.length,
   };
 }
 

@@ -25,4 +25,4 @@ export const scope = named(
   }),
 );
 
-export const scopes = resourceOf('scopes', scope, 'scope_not_found');
+export const scopes = resourceOf('scope', scope, 'scope_not_found');

@@ -1,23 +1,20 @@
 import { Type } from 'typebox';
 import { noteReplenished } from '../../../../shared/books/credit-states.ts';
 import { count, credits, id, named, object, plainText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
-import { NEVER } from '../../../../shared/stores/account-settings.ts';
-import type { Query } from '../../../../shared/stores/postgres.ts';
+import type { Query, Transaction } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
-import { formatCredits, MAX_MICROS, parseCredits } from '../../../../shared/values/credits.ts';
+import { MAX_MICROS, parseCredits } from '../../../../shared/values/credits.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
-import { accountOf } from '../../sync/accounts.ts';
+import { readHeard } from '../../sync/accounts.ts';
 import { billings, refuseDeletedWorkspace, type BillingRow } from '../billings/billings.ts';
-import { addGrant, countBegun, MOST_ENDS } from '../grants/classes.ts';
-import { endOf, grantSettings, hasManyEnded, requireGrant } from '../grants/grants.ts';
-import { readHeard } from '../grants/heard.ts';
-import { refuseButTooLarge } from '../grants/schedules.ts';
+import { addGrant, countBegun } from '../grants/classes.ts';
+import { changedGrant, endOf, hasManyEnded, requireGrant } from '../grants/grants.ts';
+import { refuseButTooMany } from '../grants/schedules.ts';
 import { partGrant, voidGrant } from '../grants/voids.ts';
-import { jsonValue } from '../keys/keys.ts';
 import { liftQuotas } from '../quotas.ts';
 import type { SayChanged } from '../record.ts';
-import { lockName, present, tableOf, without, type Row } from '../rows.ts';
+import { answered, columnsOf, jsonValue, lockName, present, tableOf, without, type Row } from '../rows.ts';
 import { paymentEvents, type PaymentRule, type SourceRow } from './sources.ts';
 import type { Paid, PaymentNews } from './stripe-events.ts';
 
@@ -68,18 +65,12 @@ export type PaymentRow = Row<typeof columns> & {
   voidedMicros: number | null;
 };
 
-export const payments = tableOf<PaymentRow>(
+const table = tableOf<PaymentRow>(
   'payments',
-  `id, object_id, event, state, amount, currency, refunded, customer, external_meter_id, top_up_id, billing_id, grant_id, paid_at,
-   created_at, credits_micros, voided_micros`,
+  `${columnsOf(columns)}, credits_micros, voided_micros`,
   'payment_not_found',
 );
-
-/** A row as the API answers it. */
-export function presentPayment({ creditsMicros, voidedMicros, ...row }: PaymentRow) {
-  const amount = (micros: number | null) => (micros === null ? null : formatCredits(micros));
-  return present(payment, { ...row, credits: amount(creditsMicros), voidedCredits: amount(voidedMicros) });
-}
+export const payments = answered('payment', table, (row) => present(payment, row));
 
 /** What payments are settled with, in a transaction that holds `lockPayments`. */
 export type Settling = {
@@ -177,7 +168,7 @@ export async function settlePayment(settling: Settling, row: PaymentRow, isNew =
     update payments set refunded = ${refunded}, state = ${state}, billing_id = ${billingId}, grant_id = ${grantId},
            credits_micros = ${creditsMicros}, voided_micros = ${voidedMicros}
     where id = ${row.id}`;
-  changed('payment', row.id, { ...(!isNew && { before: presentPayment(row) }), after: presentPayment(after) });
+  payments.say(changed, { ...(!isNew && { before: row }), after });
   return after;
 }
 
@@ -271,10 +262,9 @@ async function grant(
 ): Promise<string | undefined> {
   const record = await billings.require(sql, billingId, sql`true`, { alone: true });
   await refuseDeletedWorkspace(sql, record);
-  const { balance } = accountOf(record, await readHeard(redis, record));
+  const { balance } = await readHeard(redis, record);
   const { name, priority = 50, expiresAfterDays } = rule;
   const expiresAt = expiresAfterDays === undefined ? null : endAfter(balance.atMs, expiresAfterDays);
-  if (await hasManyEnds(sql, billingId, { priority, expiresAt, atMs: balance.atMs })) return undefined;
   const made = {
     id: newId('grant'),
     amountMicros: micros,
@@ -285,14 +275,15 @@ async function grant(
     metadata: { paymentId, objectId },
   };
   try {
-    await addGrant(sql, record, made, maker, balance.atMs, { limited: false });
+    const bounds = { limited: false, paid: true };
+    await (sql as Transaction).savepoint((inner) => addGrant(inner, record, made, maker, balance.atMs, bounds));
   } catch (error) {
-    refuseButTooLarge(error);
+    refuseButTooMany(error);
     return undefined;
   }
-  changed('billing', billingId, { shards: [record.shard] });
+  changed({ resource: 'billing', id: billingId, shards: [record.shard] });
   await noteReplenished(sql, [billingId]);
-  changed('grant', made.id, { after: grantSettings(billingId, await requireGrant(sql, record, made.id)) });
+  changed(changedGrant({ after: await requireGrant(sql, record, made.id) }));
   return made.id;
 }
 
@@ -307,24 +298,13 @@ export function endAfter(atMs: number, days: number): number {
 // Of 1970, the first.
 const MONDAY = 4;
 
-type End = { priority: number; expiresAt: number | null; atMs: number };
-
-/** Whether a locked record has so many ends and priorities, besides one, that settings for Redis would leave some out. */
-async function hasManyEnds(sql: Query, billingId: string, { priority, expiresAt, atMs }: End): Promise<boolean> {
-  const [{ others }] = await sql<[{ others: number }]>`
-    select count(*)::int as others from grant_classes
-    where billing_id = ${billingId} and coalesce(rolls_until, ends_at, ${NEVER}) > ${atMs - 35 * DAY_MS}
-      and (priority, ends_at) is distinct from (${priority}::int, ${expiresAt}::bigint)`;
-  return others >= MOST_ENDS;
-}
-
 /** Voids what is left of a payment's grant, as far as the share of its refunds is not yet. */
 async function voidRefunded({ sql, redis, changed, maker }: Settling, row: PaymentRow): Promise<Change> {
   const voidedMicros = refundedShare(row.creditsMicros!, row.refunded, row.amount);
   const micros = voidedMicros - row.voidedMicros!;
   if (micros <= 0) return {};
   const record = await billings.require(sql, row.billingId!, sql`true`, { alone: true });
-  const account = accountOf(record, await readHeard(redis, record));
+  const account = await readHeard(redis, record);
   const { atMs } = account.balance;
   await countBegun(sql, record, atMs);
   const before = await requireGrant(sql, record, row.grantId!);
@@ -339,9 +319,9 @@ async function voidRefunded({ sql, redis, changed, maker }: Settling, row: Payme
     { ...part, voidedAt: atMs, voidReason: 'its payment was refunded' },
     { ...maker, atMs },
   );
-  changed('billing', record.id, { shards: [record.shard] });
-  changed('adjustment', adjustmentId, { shards: [record.shard] });
+  changed({ resource: 'billing', id: record.id, shards: [record.shard] });
+  changed({ resource: 'adjustment', id: adjustmentId, shards: [record.shard] });
   const after = await requireGrant(sql, record, partId);
-  changed('grant', partId, { before: grantSettings(record.id, part), after: grantSettings(record.id, after) });
+  changed(changedGrant({ before: part, after }));
   return { state: 'GRANTED', voidedMicros };
 }

@@ -4,13 +4,13 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { credits, id, named, nameOf, object, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { name as grantName } from '../../../../shared/contract/schemas.ts';
 import type { Clock } from '../../../../shared/runtime/clock.ts';
-import type { Query, Sql } from '../../../../shared/stores/postgres.ts';
+import type { Sql } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import type { Sealer } from '../../../../shared/values/seal.ts';
 import { isSignedByStripe, readStripeSignature } from '../../../../shared/values/stripe-signature.ts';
 import { webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
+import { teamRate } from '../access/access.ts';
 import { priority } from '../grants/grants.ts';
-import type { SayChanged } from '../record.ts';
 import { resourceOf, type Row } from '../rows.ts';
 
 /** The events by which a payment is told. */
@@ -89,10 +89,17 @@ export const paymentSource = named(
 );
 export type SourceRow = Row<typeof paymentSource>;
 
-export const paymentSources = resourceOf('payment_sources', paymentSource, 'payment_source_not_found', {
-  hasSecret: 'secret_sealed is not null',
-  previousSecretUntil: 'case when previous_until > now() then previous_until end',
-});
+export const paymentSources = resourceOf(
+  'payment_source',
+  paymentSource,
+  'payment_source_not_found',
+  {
+    hasSecret: 'secret_sealed is not null',
+    previousSecretUntil: 'case when previous_until > now() then previous_until end',
+  },
+  [],
+  { secretSealed: null, previousSealed: null, previousUntil: null },
+);
 
 /** A body that its sender signed; `read` gives its bytes. */
 export type SignedBody = { sourceId: string; signature: string | undefined; read(): Promise<Buffer> };
@@ -105,7 +112,7 @@ export function sourcesFromPostgres(sql: Sql, sealer: Sealer, clock: Clock) {
     const [row] = isId(sourceId)
       ? await sql<SignerRow[]>`
           select id, team_id, workspace_id, token_id, secret_sealed, case when previous_until > now() then previous_sealed end as previous_sealed,
-                 (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = s.team_id) as team_per_second
+                 ${teamRate(sql, 's')}
           from payment_sources s where id = ${sourceId} and deleted_at is null`
       : [];
     if (!row) throw new ApiError('payment_source_not_found');
@@ -133,11 +140,3 @@ type SignerRow = {
   previousSealed: Buffer | null;
   teamPerSecond: number | null;
 };
-
-/** Deletes payment sources whose rows are locked. What was paid stays known in their workspace. */
-export async function deletePaymentSources(sql: Query, changed: SayChanged, rows: readonly SourceRow[]): Promise<void> {
-  await sql`
-    update payment_sources set deleted_at = now(), secret_sealed = null, previous_sealed = null, previous_until = null
-    where id = any(${rows.map((row) => row.id)})`;
-  for (const row of rows) changed('payment_source', row.id, { before: paymentSources.present(row) });
-}

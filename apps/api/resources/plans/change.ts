@@ -1,11 +1,10 @@
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
-import { accountOf } from '../../sync/accounts.ts';
+import { readHeard } from '../../sync/accounts.ts';
 import { billings, type Amounts, type BillingRow } from '../billings/billings.ts';
 import { countBegun, type GrantMaker } from '../grants/classes.ts';
 import { numbersBy, requireFewEnded } from '../grants/grants.ts';
-import { readHeard } from '../grants/heard.ts';
-import type { AuditLine, SayChanged } from '../record.ts';
+import type { SayChanged } from '../record.ts';
 import { set } from '../rows.ts';
 import { givePlan, periodEnd } from './give.ts';
 import { holdPlan } from './plans.ts';
@@ -21,7 +20,7 @@ export async function startPlan(
   const plan = await holdPlan(sql, record.workspaceId, planId);
   const nowMs = await redis.node(record.shard).now();
   const { lines } = await givePlan(sql, record, plan, { maker, nowMs, limited: true });
-  sayAll(changed, lines);
+  changed(...lines);
   return billings.require(sql, record.id, sql`true`);
 }
 
@@ -37,7 +36,7 @@ export async function changePlan(
   { when, latest }: { when: 'now' | 'atPeriodEnd'; latest: boolean },
 ): Promise<Amounts | undefined> {
   const plan = planId === null ? undefined : await holdPlan(sql, record.workspaceId, planId);
-  const account = accountOf(record, await readHeard(redis, record));
+  const account = await readHeard(redis, record);
   const { balance } = account;
   const { atMs } = balance;
   const assign = (values: Parameters<typeof set>[1]) =>
@@ -58,8 +57,8 @@ export async function changePlan(
   await countBegun(sql, record, atMs);
   const begunBefore = await begunMicros(sql, record.id);
   const { voided, lines } = await givePlan(sql, record, plan, { maker, nowMs: atMs, limited: true });
-  sayAll(changed, lines);
-  for (const { adjustmentId } of voided) changed('adjustment', adjustmentId, { shards: [record.shard] });
+  changed(...lines);
+  for (const { adjustmentId } of voided) changed({ resource: 'adjustment', id: adjustmentId, shards: [record.shard] });
   // As it will be once it is in force, which it is with the answer.
   const numbers = numbersBy(account);
   const lost = voided.map(({ row }) => (row.hasBegun ? numbers(row) : { leftMicros: 0, heldMicros: 0 }));
@@ -72,10 +71,6 @@ export async function changePlan(
       balance.expiredMicros ?? 0,
     ),
   };
-}
-
-function sayAll(changed: SayChanged, lines: AuditLine[]): void {
-  for (const { resource, id, ...change } of lines) changed(resource, id, change);
 }
 
 async function begunMicros(sql: Query, billingId: string): Promise<number> {

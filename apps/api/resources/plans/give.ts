@@ -3,20 +3,12 @@ import { noteCreditLooks } from '../../../../shared/books/credit-states.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { NEVER } from '../../../../shared/stores/account-settings.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { billingSettings, creditsIn, type BillingRow } from '../billings/billings.ts';
+import { billings, creditsIn, type BillingRow } from '../billings/billings.ts';
 import { addGrant, countBegun, type GrantMaker } from '../grants/classes.ts';
-import {
-  addSchedule,
-  notGrantedLines,
-  presentSchedule,
-  refuseButTooLarge,
-  schedules,
-  type ScheduleRow,
-} from '../grants/schedules.ts';
+import { addSchedule, notGrantedLines, refuseButTooMany, schedules, type ScheduleRow } from '../grants/schedules.ts';
 import { voidGrants } from '../grants/voids.ts';
 import type { AuditLine } from '../record.ts';
-import { grantSettings, requireGrant } from '../grants/grants.ts';
-import { jsonValue } from '../keys/keys.ts';
+import { changedGrant, requireGrant } from '../grants/grants.ts';
 import { set } from '../rows.ts';
 import { requireVersion, type PlanRow, type PlanSettings } from './plans.ts';
 
@@ -39,7 +31,7 @@ type Giving = {
  * - Another version of its plan: settings that were changed by hand stay. Running periods end as they were granted; those of the new
  *   version follow them. Grants that are given once are not given, and a schedule that was deleted by hand stays deleted.
  * What somebody granted or scheduled by hand stays. Gives what it voided, and the lines of the audit log what it did to
- * credits, also of grants that the record can't have. Redis has heard of all changes of the record (heard.ts).
+ * credits, also of grants that the record can't have. Redis has heard of all changes of the record (readHeard).
  */
 export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion | undefined, giving: Giving) {
   const { maker, nowMs } = giving;
@@ -66,22 +58,13 @@ export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion
       ...(!isSame && { nextPlanId: null, nextPlanAt: null }),
       planTokenId: maker.tokenId,
       planRequestId: maker.requestId,
-      ...(plan && storedSettings(sql, changedSettings(record, plan.settings, was))),
+      ...(plan && storedSettings(changedSettings(record, plan.settings, was))),
     })}
     where id = ${record.id}`;
-  const lines: AuditLine[] = left.map((row) => ({
-    resource: 'grant_schedule',
-    id: row.id,
-    before: presentSchedule(row),
-  }));
+  const lines: AuditLine[] = left.map((row) => schedules.recorded({ before: row }));
   for (const { row } of voided) {
     const after = { ...row, voidedAt: nowMs, voidReason: PLAN_CHANGED };
-    lines.push({
-      resource: 'grant',
-      id: row.id,
-      before: grantSettings(record.id, row),
-      after: grantSettings(record.id, after),
-    });
+    lines.push(changedGrant({ before: row, after }));
   }
   if (plan && !isSame) lines.push(...(await grantOnce(sql, record, plan, giving)));
   if (plan) lines.push(...(await schedule(sql, record, plan, { left, was }, giving)));
@@ -117,18 +100,18 @@ type Settings = Pick<PlanSettings, (typeof settingNames)[number]>;
 
 /** What changes of a record's settings: all, or, of those that another version of its plan gave, what is as that said. */
 function changedSettings(record: BillingRow, settings: PlanSettings, was: PlanSettings | undefined): Settings {
-  const now: Settings = billingSettings(record);
+  const now: Settings = billings.present(record);
   const given = ({ allowOverages = false, ...rest }: PlanSettings): Settings => ({ ...rest, allowOverages });
   const isByHand = (name: keyof Settings) => was && !isDeepStrictEqual(now[name], given(was)[name]);
   return Object.fromEntries(settingNames.map((name) => [name, (isByHand(name) ? now : given(settings))[name]]));
 }
 
-function storedSettings(sql: Query, { allowOverages, spendCap, limits, alerts }: Settings) {
+function storedSettings({ allowOverages, spendCap, limits, alerts }: Settings) {
   return {
     allowOverages,
     spendCapMicros: spendCap === undefined ? null : creditsIn('spendCap', spendCap),
-    limits: jsonValue(sql, limits) ?? null,
-    alerts: jsonValue(sql, alerts) ?? null,
+    limits: limits ?? null,
+    alerts: alerts ?? null,
   };
 }
 
@@ -148,11 +131,10 @@ async function grantOnce(
     const grant = { id: newId('grant'), amountMicros, priority, beginsAt: nowMs, expiresAt, name, planId };
     try {
       await addGrant(sql, record, grant, maker, nowMs, { limited });
-      const after = grantSettings(record.id, await requireGrant(sql, record, grant.id));
-      lines.push({ resource: 'grant', id: grant.id, after });
+      lines.push(changedGrant({ after: await requireGrant(sql, record, grant.id) }));
     } catch (error) {
       if (limited) throw error;
-      refuseButTooLarge(error);
+      refuseButTooMany(error);
       lines.push({ resource: 'billing', id: record.id, after: { planId, notGranted: { credits, name } } });
     }
   }
@@ -192,10 +174,7 @@ async function schedule(
       rollMaxMicros: rollover ? creditsIn('rollover', rollover.maxCredits) : null,
     };
     const { row, notGranted } = await addSchedule(sql, record, wanted, maker, nowMs, { limited, from });
-    lines.push(
-      { resource: 'grant_schedule', id: row.id, after: presentSchedule(row) },
-      ...notGrantedLines(row, notGranted),
-    );
+    lines.push(schedules.recorded({ after: row }), ...notGrantedLines(row, notGranted));
   }
   return lines;
 }

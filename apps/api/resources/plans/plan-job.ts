@@ -1,9 +1,8 @@
 import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
-import { mayChange, recordNow } from '../../sync/remove-deleted.ts';
-import { accountOf } from '../../sync/accounts.ts';
-import { billings, billingSettings, type BillingRow } from '../billings/billings.ts';
-import { readHeard } from '../grants/heard.ts';
-import { tryDue, type Stores } from '../grants/schedule-job.ts';
+import { recordNow } from '../../sync/remove-deleted.ts';
+import { readHeard } from '../../sync/accounts.ts';
+import { billings, type BillingRow } from '../billings/billings.ts';
+import { doDue, type Place, type Stores, type Turn } from '../grants/schedule-job.ts';
 import { liftQuotas } from '../quotas.ts';
 import { recordAudit } from '../record.ts';
 import { givePlan } from './give.ts';
@@ -21,38 +20,23 @@ export function isPlanDue(sql: Sql) {
 
 /**
  * Gives records the plans that are due: those whose period has ended, and those of each plan that is being applied, some of each in turns.
- * Each record is a transaction: its lock lets one process do it once, and one that dies has done all of it or nothing. A round comes to
- * each once: those that could not be done are still due.
+ * Each record is a transaction: its lock lets one process do it once, and one that dies has done all of it or nothing.
  */
 export async function changeDuePlans(stores: Stores, stopping: AbortSignal): Promise<void> {
-  const { sql, redis } = stores;
-  const ended: Turn = { after: START, read: (after) => endedAfter(sql, after) };
-  const turns = new Map<string, Turn>();
-  for (let hasDone = true; hasDone;) {
-    hasDone = false;
-    const applied = await sql<{ id: string }[]>`select id from plans where applies_to is not null order by id`;
-    const ofPlan = ({ id }: { id: string }) =>
-      turns.getOrInsertComputed(id, () => ({ after: START, read: (after) => ofPlanAfter(sql, id, after) }));
-    for (const turn of [ended, ...applied.map(ofPlan)]) {
-      const rows = await turn.read(turn.after);
-      if (rows.length === 0) continue;
-      if (!(await mayChange(sql, redis))) return;
-      for (const { id } of rows) {
-        if (stopping.aborted) return;
-        await tryDue(stores, { billingId: id }, (tx) => changeDue(tx, stores, id));
-      }
-      turn.after = rows.at(-1)!;
-      hasDone = true;
-    }
-  }
-  for (const { id } of await sql<{ id: string }[]>`select id from plans where applies_to is not null`)
-    await sql.begin((tx) => finish(tx, id));
+  const { sql } = stores;
+  const turns = new Map<string, Turn<Place>>();
+  const turnOf = (name: string, read: Turn<Place>['read']) =>
+    turns.getOrInsertComputed(name, () => {
+      return { after: { at: 0, id: '' }, read, do: (tx, { id }) => changeDue(tx, stores, id) };
+    });
+  const applied = () => sql<{ id: string }[]>`select id from plans where applies_to is not null order by id`;
+  const all = async () => [
+    turnOf('', (after) => endedAfter(sql, after)),
+    ...(await applied()).map(({ id }) => turnOf(id, (after) => ofPlanAfter(sql, id, after))),
+  ];
+  if (!(await doDue(stores, all, stopping))) return;
+  for (const { id } of await applied()) await sql.begin((tx) => finish(tx, id));
 }
-
-/** How far a round came: `at` is when the plan changes, or the version that the record has. */
-type Place = { at: number; id: string };
-type Turn = { after: Place; read(after: Place): Promise<Place[]> };
-const START: Place = { at: 0, id: '' };
 
 function endedAfter(sql: Sql, { at, id }: Place) {
   return sql<Place[]>`
@@ -93,7 +77,7 @@ async function changeDue(tx: Transaction, { redis, metrics }: Stores, id: string
     await tx`update billing_records set next_plan_id = null, next_plan_at = null, plan_version = ${version} where id = ${id}`;
     return;
   }
-  const { atMs } = accountOf(record, await readHeard(redis, record)).balance;
+  const { atMs } = (await readHeard(redis, record)).balance;
   // By the clock that ends the period.
   if (isEnded && atMs < record.nextPlanAt!) return;
   // What was promised is given.
@@ -106,7 +90,7 @@ async function changeDue(tx: Transaction, { redis, metrics }: Stores, id: string
     isEnded ? { ...giving, anchorAt: record.nextPlanAt! } : giving,
   );
   const after = await billings.require(tx, id, tx`true`);
-  const line = { resource: 'billing' as const, id, before: billingSettings(record), after: billingSettings(after) };
+  const line = billings.recorded({ before: record, after });
   await recordAudit(tx, { teamId, tokenId: null, operation: 'plan', requestId: null }, [line, ...lines]);
   metrics.periodsNotGranted.inc(lines.filter(({ after = {} }) => 'notGranted' in after).length);
   await recordNow(tx, 'billing', [record]);

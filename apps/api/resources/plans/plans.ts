@@ -1,19 +1,19 @@
 import { Type, type Static } from 'typebox';
 import { alerts } from '../../../../shared/contract/alerts.ts';
-import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { credits, id, named, object, timestamp, whole } from '../../../../shared/contract/schema-kinds.ts';
-import { LAST_INSTANT, name, rateLimit } from '../../../../shared/contract/schemas.ts';
+import { name, rateLimit } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { isTimezone } from '../../../../shared/values/calendar.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
-import { checkedAlerts, creditsIn } from '../billings/billings.ts';
+import { within } from '../access/access.ts';
+import { checkedAlerts, creditsIn, someCreditsIn } from '../billings/billings.ts';
 import type { GrantMaker } from '../grants/classes.ts';
 import { priority } from '../grants/grants.ts';
-import { grantSchedule, newPeriods } from '../grants/schedules.ts';
-import { grants as scopes, jsonValue } from '../keys/keys.ts';
+import { checkPeriods, grantSchedule, newPeriods } from '../grants/schedules.ts';
+import { grants as scopes } from '../keys/keys.ts';
 import { holdGranted } from '../keys/new-keys.ts';
-import { present, tableOf } from '../rows.ts';
+import { answered, jsonValue, present, tableOf, type Row, type Values } from '../rows.ts';
 
 const MOST_OF_A_KIND = 4;
 const YEARS_100 = 3_155_760_000;
@@ -97,47 +97,33 @@ export const plan = named(
   }),
 );
 
-export type PlanRow = {
-  id: string;
-  workspaceId: string;
-  name: string;
-  version: number;
-  applying: boolean;
-  settings: PlanSettings;
-  createdAt: Date;
-  updatedAt: Date;
-};
+export type PlanRow = Omit<Row<typeof plan>, keyof PlanSettings> & { settings: PlanSettings };
 
-export const plans = tableOf<PlanRow>(
+const table = tableOf<PlanRow>(
   'plans',
   `id, workspace_id, name, version, applies_to is not null as applying, created_at, updated_at,
    (select settings from plan_versions v where v.plan_id = plans.id and v.version = plans.version) as settings`,
   'plan_not_found',
 );
+export const plans = answered('plan', table, presentPlan);
 
-/** A row as the API answers it. */
-export function presentPlan({ settings, ...row }: PlanRow): Static<typeof plan> {
+function presentPlan({ settings, ...row }: PlanRow): Static<typeof plan> {
   const { scopes, ...more } = settings.keys ?? {};
   const named = scopes?.map((stored: StoredScope) => {
     const { scopeId: _, ...scope } = stored;
     return scope;
   });
   const keys = { ...more, ...(named && { scopes: named }) };
-  return present(plan, { ...NOTHING, ...settings, ...(settings.keys && { keys }), ...row });
+  return present(plan, { ...settings, ...(settings.keys && { keys }), ...row } as Values<typeof plan>);
 }
 
 /** A plan keeps scopes by their ids too: one that was deleted is given no more, nor another one that has its name. */
 type StoredScope = NonNullable<NonNullable<PlanSettings['keys']>['scopes']>[number] & { scopeId?: string };
 
-const NOTHING = Object.fromEntries(Object.keys(planSettings).map((field) => [field, null])) as Record<
-  keyof PlanSettings,
-  null
->;
-
 /** The plan of a workspace that somebody is about to give: until the transaction ends it is not deleted, and its version counts as given. */
 export async function holdPlan(sql: Query, workspaceId: string, planId: string): Promise<PlanRow> {
   await sql`select from plans where id = ${planId} for key share`;
-  return plans.require(sql, planId, sql`workspace_id = ${workspaceId} and deleted_at is null`);
+  return plans.require(sql, planId, within(sql, workspaceId));
 }
 
 /** A plan of a workspace that is about to be changed, which nobody else does until the transaction ends; `alone`: nor gives it. */
@@ -147,10 +133,9 @@ export async function lockPlan(
   planId: string,
   lock: { lock: true } | { alone: true },
 ) {
-  const where = sql`workspace_id = ${workspaceId} and deleted_at is null`;
-  await plans.require(sql, planId, where, lock);
+  await plans.require(sql, planId, within(sql, workspaceId), lock);
   // What is read after the lock has the version that whoever had the lock before has stored.
-  return plans.require(sql, planId, where);
+  return plans.require(sql, planId, within(sql, workspaceId));
 }
 
 /** What a key of a meter has where its request does not say: as the plan of the meter's billing record says, in the version that it has. */
@@ -208,11 +193,8 @@ export async function checkedSettings(
   const ids = isNew ? await holdGranted(sql, workspaceId, scopes!, 'keys/scopes') : undefined;
   checkLimits('limits', rest.limits);
   checkLimits('keys/limits', rest.keys?.limits);
-  for (const [i, { timezone = 'UTC', anchorAt = 0, rollover }] of (schedules ?? []).entries()) {
-    if (!isTimezone(timezone))
-      throw invalidField(`/schedules/${i}/timezone`, 'must be the name of a time zone, such as Europe/Berlin');
-    if (anchorAt < 0 || anchorAt > LAST_INSTANT)
-      throw invalidField(`/schedules/${i}/anchorAt`, 'must be in Unix milliseconds');
+  for (const [i, { rollover, ...one }] of (schedules ?? []).entries()) {
+    checkPeriods(one, `/schedules/${i}`);
     if (rollover) creditsIn(`schedules/${i}/rollover/maxCredits`, rollover.maxCredits);
   }
   return {
@@ -220,21 +202,15 @@ export async function checkedSettings(
     ...(ids && {
       keys: { ...keys, scopes: scopes!.map((one) => ({ ...one, scopeId: ids.get(one.representation)! })) },
     }),
-    ...(spendCap !== undefined && { spendCap: canonical('spendCap', spendCap) }),
+    ...(spendCap !== undefined && { spendCap: formatCredits(creditsIn('spendCap', spendCap)) }),
     ...(told && { alerts: checkedAlerts('alerts', told) }),
-    ...(grants && { grants: grants.map((one, i) => ({ ...one, credits: some(`grants/${i}/credits`, one.credits) })) }),
-    ...(schedules && {
-      schedules: schedules.map((one, i) => ({ ...one, credits: some(`schedules/${i}/credits`, one.credits) })),
-    }),
+    ...(grants && { grants: withCredits('grants', grants) }),
+    ...(schedules && { schedules: withCredits('schedules', schedules) }),
   };
 }
 
-function canonical(field: string, text: string): string {
-  return formatCredits(creditsIn(field, text));
-}
-
-function some(field: string, text: string): string {
-  const amount = canonical(field, text);
-  if (amount === '0') throw invalidField(`/${field}`, 'must be above 0');
-  return amount;
+/** The same with their credits as they are stored. */
+function withCredits<Given extends { credits: string }>(field: string, given: Given[]): Given[] {
+  const stored = (text: string, i: number) => formatCredits(someCreditsIn(`${field}/${i}/credits`, text));
+  return given.map((one, i) => ({ ...one, credits: stored(one.credits, i) }));
 }

@@ -5,7 +5,7 @@ import { chunks } from '../../../../shared/values/chunks.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import type { Entry } from '../../sync/change.ts';
 import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from '../record.ts';
-import { billings, billingSettings, type BillingRow } from '../billings/billings.ts';
+import { billings, type BillingRow } from '../billings/billings.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
 import { ofLiveWorkspace } from '../access/link-tokens.ts';
 import { retiredKey, revokedToken, revokeLinkTokens } from './revocations.ts';
@@ -107,8 +107,7 @@ async function keepLimit(tx: Transaction, id: string, micros: number): Promise<v
     update billing_records set spend_cap_micros = least(spend_cap_micros, ${micros}) where id = ${id}
     returning ${billings.columns(tx)}`;
   if (!before || !after) return;
-  const [was, is] = [before, after].map(billingSettings);
-  await recordAudit(tx, operator(before.ofTeam), [{ resource: 'billing', id, before: was, after: is }]);
+  await recordAudit(tx, operator(before.ofTeam), [billings.recorded({ before, after })]);
 }
 
 function operator(teamId: string): AuditOrigin {

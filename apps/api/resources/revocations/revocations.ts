@@ -1,5 +1,5 @@
 import type { Query, Sql, Transaction } from '../../../../shared/stores/postgres.ts';
-import { linkTokens, presentLinkToken, type LinkTokenRow, ofLiveWorkspace } from '../access/link-tokens.ts';
+import { linkTokens, type LinkTokenRow, ofLiveWorkspace } from '../access/link-tokens.ts';
 import { accessTokens, type TokenRow } from '../access/tokens.ts';
 import { type Recorded, storeRecorded, type AuditOrigin } from '../record.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
@@ -40,20 +40,14 @@ async function revokeBelow(sql: Query, id: string): Promise<TokenRow[]> {
 
 /** What to say of a token that was just revoked. */
 export function revokedToken(row: TokenRow): Recorded {
-  const before = accessTokens.present({ ...row, revoked: false, revokedAt: null });
-  return { resource: 'access_token', id: row.id, before, after: accessTokens.present(row), shards: [row.shard] };
+  return accessTokens.recorded({ before: { ...row, revoked: false, revokedAt: null }, after: row });
 }
 
 /** Revokes link tokens under a condition; gives what to say of them. */
 export async function revokeLinkTokens(sql: Query, which: ReturnType<Query>): Promise<Recorded[]> {
   const rows = await sql<LinkTokenRow[]>`
     update link_tokens set revoked_at = now() where revoked_at is null and ${which} returning ${linkTokens.columns(sql)}`;
-  return rows.map((row) => ({
-    resource: 'link_token',
-    id: row.id,
-    before: presentLinkToken({ ...row, valid: true }),
-    after: presentLinkToken(row),
-  }));
+  return rows.map((row) => linkTokens.recorded({ before: { ...row, valid: true }, after: row }));
 }
 
 /** What to say of a signing key that was just retired. */

@@ -19,6 +19,7 @@ import {
 } from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
+import { present, type Values } from '../rows.ts';
 import type { ReadStatement } from './spans.ts';
 
 /** An exact amount of a statement. */
@@ -141,12 +142,8 @@ export function presentBalances({ totalMicros, usedMicros, expiredMicros }: Bala
   };
 }
 
-function presentMovement({ micros, lostMicros, ...rest }: Movement): StatementAnswer['movements'][number] {
-  return {
-    ...rest,
-    amount: formatCredits(micros),
-    ...(lostMicros !== undefined && { lost: formatCredits(lostMicros) }),
-  };
+function presentMovement({ micros: amountMicros, ...rest }: Movement): StatementAnswer['movements'][number] {
+  return present(movement, { ...rest, amountMicros } as Values<typeof movement>);
 }
 
 /** One line for each record: the file that finance imports. */

@@ -54,9 +54,7 @@ export const createAccessToken = route('post', '/api/v1/access-token', {
     const { allowedIPs = own.allowedIps ?? [], ...wanted } = body;
     const made = { teamId: caller.teamId, createdBy: caller.tokenId, allowedIps: allowedIPs, ...wanted };
     const { text, row } = await createToken(sql, made);
-    const accessToken = accessTokens.present(row);
-    changed('access_token', row.id, { after: accessToken, shards: [row.shard] });
-    return { accessToken: { ...accessToken, token: text } };
+    return { accessToken: { ...accessTokens.say(changed, { after: row }), token: text } };
   },
 });
 
@@ -107,13 +105,9 @@ export const deleteAccessToken = route('delete', '/api/v1/access-token/{id}', {
     const before = await accessTokens.require(sql, params.id, withinReach(sql, caller), { lock: true });
     if (await isAbove(sql, before.id, caller)) throw new ApiError('token_above');
     const { row, below } = await revokeToken(sql, before.id, query);
-    changed('access_token', row.id, {
-      before: accessTokens.present(before),
-      after: accessTokens.present(row),
-      shards: [row.shard],
-    });
-    for (const one of below.map(revokedToken)) changed(one.resource, one.id, one);
-    return { accessToken: accessTokens.present(row), descendants: { revoked: below.length, pending: false } };
+    const accessToken = accessTokens.say(changed, { before, after: row });
+    changed(...below.map(revokedToken));
+    return { accessToken, descendants: { revoked: below.length, pending: false } };
   },
 });
 

@@ -65,14 +65,14 @@ export const importKeys = route('post', '/api/v1/api-key/import', {
     const { results, made } = await importEach({ sql, redis, caller, requestId, now: clock.now() }, body.keys);
     const ids = results.flatMap((one) => ('keyId' in one ? [one.keyId] : []));
     const rows = await keys.page(sql, sql`id = any(${ids})`, '', ids.length);
-    const known = new Map(rows.map((row) => [row.id, keys.present(row)]));
+    const known = new Map(rows.map((row) => [row.id, row]));
     for (const { id, shards, workspaceId, before, billed = [] } of made) {
-      changed('api_key', id, { before, after: known.get(id), shards, step: { type: 'key.created', workspaceId } });
-      for (const one of billed) changed(one.resource, one.id, one);
+      keys.say(changed, { before, after: known.get(id)!, shards, step: { type: 'key.created', workspaceId } });
+      changed(...billed);
     }
     return {
       results: results.map((one) => {
-        if ('keyId' in one) return { result: one.result, apiKey: known.get(one.keyId)! };
+        if ('keyId' in one) return { result: one.result, apiKey: keys.present(known.get(one.keyId)!) };
         const { code, message, details } = one.error;
         return { error: { code, message, ...(details && { details }) } };
       }),

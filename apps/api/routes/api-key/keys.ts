@@ -20,7 +20,6 @@ import { requireWorkspace } from '../../resources/access/access.ts';
 import { holdWorkspaces, insertKeys, placeKey, prefixOf, replaceGrants } from '../../resources/keys/new-keys.ts';
 import {
   apiKeyWithText,
-  jsonValue,
   newKeyFields,
   readKey,
   apiKey,
@@ -30,7 +29,7 @@ import {
   requireKey,
   type KeyRow,
 } from '../../resources/keys/keys.ts';
-import { billingSettings, insertBilling } from '../../resources/billings/billings.ts';
+import { billings, insertBilling } from '../../resources/billings/billings.ts';
 import { startPlan } from '../../resources/plans/change.ts';
 import { planErrors } from '../customer-billing/records.ts';
 import { keyDefaults } from '../../resources/plans/plans.ts';
@@ -64,9 +63,9 @@ export const createKey = route('post', '/api/v1/api-key', {
       if (externalMeterId === undefined) throw invalidField('/externalMeterId', 'must be given with planId');
       const billed = { workspaceId, externalMeterId, totalMicros: 0, allowOverages: false };
       const made = await insertBilling(sql, caller, billed);
-      const maker = { teamId: caller.teamId, tokenId: caller.tokenId, requestId };
-      const record = made && (await startPlan({ sql, redis, changed, maker }, made, planId));
-      if (record) changed('billing', record.id, { after: billingSettings(record), shards: [record.shard] });
+      const changing = { sql, redis, changed, maker: { ...caller, requestId } };
+      const record = made && (await startPlan(changing, made, planId));
+      if (record) billings.say(changed, { after: record });
     }
     const fields = { ...(await keyDefaults(sql, given)), ...given };
     const placed = placeKey(fields, await holdWorkspaces(sql, caller, [fields]), randomShard());
@@ -77,8 +76,8 @@ export const createKey = route('post', '/api/v1/api-key', {
     const stored = { hash: hashKeyText(text), home: shard, maskedKey: maskKeyText(text) };
     await insertKeys(sql, caller, [{ ...placed, text: stored }], { imported: false, now });
     const made = await readKey(sql, { id: workspaceId, akid });
-    changed('api_key', akid, { after: made, shards: [shard], step: { type: 'key.created', workspaceId } });
-    return { apiKey: { ...made, key: text } };
+    const apiKey = keys.say(changed, { after: made, step: { type: 'key.created', workspaceId } });
+    return { apiKey: { ...apiKey, key: text } };
   },
 });
 
@@ -155,22 +154,14 @@ export const updateKey = route('patch', '/api/v1/workspace/{id}/api-key/{akid}',
     const before = await requireKey(sql, caller, params, { lock: true });
     if (before.deleted) throw new ApiError('key_deleted');
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, clock.now());
-    const { scopes, metadata, limits, allowedIPs, externalMeterId, ...values } = body;
-    checkLimits('limits', limits);
-    const assigned = set(sql, {
-      ...values,
-      metadata: jsonValue(sql, metadata),
-      limits: jsonValue(sql, limits),
-      allowedIps: allowedIPs,
-      grants: scopes === undefined ? undefined : (scopes?.length ?? 0),
-    });
+    const { scopes, externalMeterId, ...values } = body;
+    checkLimits('limits', values.limits);
+    const assigned = set(sql, { ...values, grants: scopes === undefined ? undefined : (scopes?.length ?? 0) });
     const shards = await giveMeter(sql, params.id, before, externalMeterId);
     await sql`update api_keys set ${assigned} where id = ${params.akid}`;
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
     if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);
-    const apiKey = await readKey(sql, params);
-    changed('api_key', params.akid, { before: keys.present(before), after: apiKey, shards });
-    return { apiKey };
+    return { apiKey: keys.say(changed, { before, after: await readKey(sql, params), shards }) };
   },
 });
 
@@ -183,11 +174,9 @@ export const deleteKey = route('delete', '/api/v1/workspace/{id}/api-key/{akid}'
 
   async handle({ sql, params, caller, changed }) {
     const before = await requireKey(sql, caller, params, { lock: true });
-    const { shard, deleted } = before;
-    const apiKey = keys.present(deleted ? before : await keys.remove(sql, before.id));
-    const step = deleted ? undefined : ({ type: 'key.deleted', workspaceId: params.id } as const);
     // Also for a key that was deleted before: that deletion may be stored but not yet in force.
-    changed('api_key', before.id, { before: keys.present(before), after: apiKey, shards: [shard], step });
-    return { apiKey };
+    if (before.deleted) return { apiKey: keys.say(changed, { before, after: before }) };
+    const after = await keys.remove(sql, before.id);
+    return { apiKey: keys.say(changed, { before, after, step: { type: 'key.deleted', workspaceId: params.id } }) };
   },
 });

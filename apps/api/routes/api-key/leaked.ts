@@ -8,7 +8,7 @@ import { hashKeyText, maskForeignText, maskKeyText } from '../../../../shared/va
 import { linksInReach } from '../../resources/access/link-tokens.ts';
 import { accessTokens, withinReach, type TokenRow } from '../../resources/access/tokens.ts';
 import { disableLockedKeys } from '../../resources/keys/keys.ts';
-import type { Recorded } from '../../resources/record.ts';
+import type { Recorded, SayChanged } from '../../resources/record.ts';
 import { revokedToken, revokeLinkTokens, revokeToken } from '../../resources/revocations/revocations.ts';
 import { route } from '../../http/route.ts';
 
@@ -65,11 +65,10 @@ export const reportLeakedSecrets = route('post', '/api/v1/api-key/leaked', {
     const hashes = [...masks.keys()];
     const mayBeForeign = await hasImported(sql, caller);
     const foreign = mayBeForeign ? await findForeignTexts(body.text, caller.teamId) : new Map<string, string>();
-    const say: Say = (recorded) => recorded.forEach((one) => changed(one.resource, one.id, one));
-    const keys = await disableKeys(sql, caller, [...hashes, ...foreign.keys()], say);
+    const keys = await disableKeys(sql, caller, [...hashes, ...foreign.keys()], changed);
     if (keys.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
-    const links = await revokeLinks(sql, caller, hashes, say);
-    const tokens = await revokeTokens(sql, caller, hashes, say);
+    const links = await revokeLinks(sql, caller, hashes, changed);
+    const tokens = await revokeTokens(sql, caller, hashes, changed);
     const found = new Set([...keys, ...links, ...tokens].map(({ hash }) => hash));
     const masked = ({ hash, ...rest }: LeakedToken) => ({ ...rest, maskedToken: masks.get(hash)! });
     return {
@@ -86,7 +85,6 @@ export const reportLeakedSecrets = route('post', '/api/v1/api-key/leaked', {
 type Leaked<Result extends string> = { hash: string; id: string; result: Result };
 type LeakedKey = Leaked<'disabled' | 'was_disabled' | 'replaced' | 'deleted'> & { workspaceId: string };
 type LeakedToken = Leaked<Static<typeof tokenResult>>;
-type Say = (recorded: Recorded[]) => void;
 
 /** Whether the caller's team has ever imported a key: its secret may look like any word. */
 async function hasImported(sql: Query, { teamId }: Caller): Promise<boolean> {
@@ -96,7 +94,7 @@ async function hasImported(sql: Query, { teamId }: Caller): Promise<boolean> {
 }
 
 /** Disables the keys whose secrets have these hashes, except where the secret works no more. */
-async function disableKeys(sql: Query, caller: Caller, hashes: string[], say: Say): Promise<LeakedKey[]> {
+async function disableKeys(sql: Query, caller: Caller, hashes: string[], changed: SayChanged): Promise<LeakedKey[]> {
   // A secret that a rotation replaced, and whose grace is over, opens nothing: its key goes on with the newer one.
   const found = await sql<LeakedKey[]>`
     select t.hash, k.id, k.workspace_id,
@@ -109,12 +107,12 @@ async function disableKeys(sql: Query, caller: Caller, hashes: string[], say: Sa
       ${caller.workspaceIds ? sql`and k.workspace_id = any(${[...caller.workspaceIds]})` : sql``}
     order by k.id, t.hash for no key update of k`;
   const disabled = new Set(found.filter(({ result }) => result === 'disabled').map(({ id }) => id));
-  say(await disableLockedKeys(sql, [...disabled]));
+  changed(...(await disableLockedKeys(sql, [...disabled])));
   return found;
 }
 
 /** Revokes the access tokens with these hashes and what they made, if the caller may revoke; else it reports them alone. */
-async function revokeTokens(sql: Query, caller: Caller, hashes: string[], say: Say): Promise<LeakedToken[]> {
+async function revokeTokens(sql: Query, caller: Caller, hashes: string[], changed: SayChanged): Promise<LeakedToken[]> {
   const mayRevoke = caller.permissions.has('token:write');
   const rows = await sql<(TokenRow & { hash: string; revokedWithDescendants: boolean })[]>`
     select hash, revoked_with_descendants, ${accessTokens.columns(sql)} from access_tokens
@@ -124,18 +122,18 @@ async function revokeTokens(sql: Query, caller: Caller, hashes: string[], say: S
     if (revokedWithDescendants || !mayRevoke) continue;
     const { row, below } = await revokeToken(sql, id);
     const again: Recorded = { resource: 'access_token', id, shards: [row.shard] };
-    say([revoked ? again : revokedToken(row), ...below.map(revokedToken)]);
+    changed(revoked ? again : revokedToken(row), ...below.map(revokedToken));
   }
   return rows.map(({ hash, id, revoked }) => ({ hash, id, result: resultOf(revoked, mayRevoke) }));
 }
 
 /** Revokes the link tokens with these hashes, if the caller may revoke them; else it reports them alone. */
-async function revokeLinks(sql: Query, caller: Caller, hashes: string[], say: Say): Promise<LeakedToken[]> {
+async function revokeLinks(sql: Query, caller: Caller, hashes: string[], changed: SayChanged): Promise<LeakedToken[]> {
   const mayRevoke = caller.permissions.has('link:write');
   const rows = await sql<{ id: string; hash: string; revokedAt: Date | null }[]>`
     select id, hash, revoked_at from link_tokens where hash = any(${hashes}) and ${linksInReach(sql, caller)}
     order by id for no key update`;
-  if (mayRevoke) say(await revokeLinkTokens(sql, sql`id = any(${rows.map(({ id }) => id)})`));
+  if (mayRevoke) changed(...(await revokeLinkTokens(sql, sql`id = any(${rows.map(({ id }) => id)})`)));
   return rows.map(({ hash, id, revokedAt }) => ({ hash, id, result: resultOf(revokedAt !== null, mayRevoke) }));
 }
 

@@ -51,11 +51,9 @@ export const endEarlierSecrets = route('delete', '/api/v1/workspace/{id}/api-key
       where key_id = ${params.akid} and valid_until > extract(epoch from now()) * 1000
       returning pointer_shard`;
     await sql`update api_keys set version = version + 1, updated_at = now() where id = ${params.akid}`;
-    const apiKey = await readKey(sql, params);
     // Also where none is left: that they ended may be stored but not yet in force.
     const shards = [before.shard, ...ended.flatMap(({ pointerShard }) => pointerShard ?? [])];
-    changed('api_key', params.akid, { before: keys.present(before), after: apiKey, shards });
-    return { apiKey };
+    return { apiKey: keys.say(changed, { before, after: await readKey(sql, params), shards }) };
   },
 });
 
@@ -94,14 +92,14 @@ export async function giveNewSecret(
   await sql`
     update api_keys set masked_key = ${maskKeyText(text)}, version = version + 1, updated_at = now()
     where id = ${params.akid}`;
-  const rotated = await readKey(sql, params);
-  changed('api_key', params.akid, {
-    before: keys.present(before),
-    after: linkTokenId === undefined ? rotated : { ...rotated, linkTokenId },
+  const rotated = keys.recorded({
+    before,
+    after: await readKey(sql, params),
     shards: [shard, ...ended.flatMap(({ pointerShard }) => pointerShard ?? [])],
     step: { type: 'key.rotated', workspaceId: params.id },
   });
-  return { ...rotated, key: text };
+  changed({ ...rotated, after: { ...rotated.after, ...(linkTokenId !== undefined && { linkTokenId }) } });
+  return { ...rotated.after!, key: text };
 }
 
 async function refuseTooMany(sql: Query, keyId: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { firstOpenDay } from '../../../../shared/books/statements/closing.ts';
 import { readBalances } from '../../../../shared/books/balances.ts';
-import { formatCredits, MAX_MICROS, parseSignedCredits } from '../../../../shared/values/credits.ts';
+import { MAX_MICROS, parseSignedCredits } from '../../../../shared/values/credits.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { dayOf } from '../../../../shared/events/event.ts';
@@ -18,7 +18,7 @@ import {
   timestamp,
   usageName,
 } from '../../../../shared/contract/schema-kinds.ts';
-import { refuseDeletedWorkspace, requireBilling, type BillingRow } from '../../resources/billings/billings.ts';
+import { lockBilling, type BillingRow } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
 import { present } from '../../resources/rows.ts';
 
@@ -64,17 +64,14 @@ export const adjustBilling = route('post', '/api/v1/customer-billing/{bid}/adjus
   errors: ['workspace_deleted', 'month_closed', 'negative_usage', 'credits_too_large'],
 
   async handle({ sql, params, body, caller, changed, redis, requestId }) {
-    const record = await requireBilling(sql, caller, params.bid);
-    await refuseDeletedWorkspace(sql, record);
+    // The row's lock: concurrent adjustments run one after the other, each with its own number.
+    const record = await lockBilling(sql, caller, params.bid);
     const { amount } = body;
     const [reason, usageName] = [hideSecrets(body.reason), hideSecrets(body.usageName ?? 'default')];
     const amountMicros = parseSignedCredits(amount);
     if (!amountMicros)
       throw invalidField('/amount', 'must be from -9000000000 to 9000000000 and not 0, with at most six decimals');
 
-    // The row's lock: concurrent adjustments run one after the other, each with its own number.
-    const [locked] = await sql<[{ last: number }]>`
-      select last_adjustment as last from billing_records where id = ${record.id} for update`;
     const [balance] = await readBalances(redis, [record]);
     if (!balance) throw new ApiError('redis_unavailable');
     // The lock of the workspace keeps a month from closing until this is stored.
@@ -90,20 +87,20 @@ export const adjustBilling = route('post', '/api/v1/customer-billing/{bid}/adjus
       );
     const closed = `The day lies in a month that is closed, or being closed, and never changes; book it on ${openDay} or later.`;
     if (bookedOn < openDay) throw new ApiError('month_closed', { message: closed });
-    if (balance.adjustment > locked.last) throw new ApiError('postgres_stale');
+    if (balance.adjustment > record.lastAdjustment) throw new ApiError('postgres_stale');
     const usedMicros = balance.usedMicros + (await waiting(sql, record, balance.adjustment)) + amountMicros;
     if (usedMicros < 0) throw new ApiError('negative_usage');
     if (usedMicros > MAX_MICROS) throw new ApiError('credits_too_large');
 
-    const number = locked.last + 1;
+    const number = record.lastAdjustment + 1;
     await sql`update billing_records set last_adjustment = ${number} where id = ${record.id}`;
     const { teamId, tokenId } = caller;
     const by = { teamId, tokenId, requestId, billingId: record.id };
     const values = { ...by, id: newId('evt'), number, amountMicros, usageName, day: bookedOn, reason };
     const [{ createdAt }] = await sql<[{ createdAt: Date }]>`
       insert into adjustments ${sql(values)} returning created_at`;
-    const made = present(adjustment, { ...values, amount: formatCredits(amountMicros), createdAt });
-    changed('adjustment', made.id, { after: made, shards: [record.shard] });
+    const made = present(adjustment, { ...values, createdAt });
+    changed({ resource: 'adjustment', id: made.id, after: made, shards: [record.shard] });
     return { adjustment: made };
   },
 });

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { noteReplenished } from '../../../../shared/books/credit-states.ts';
 import { crossedAlert, type Alert } from '../../../../shared/contract/alerts.ts';
-import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { invalidField } from '../../../../shared/contract/errors.ts';
 import {
   credits,
   id,
@@ -19,14 +19,9 @@ import { holdId } from '../../../../shared/verification/hold-operations.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { present, tableOf, type Row } from '../../resources/rows.ts';
-import {
-  billingSettings,
-  presentBalance,
-  requireBilling,
-  requireBillingOfMeter,
-} from '../../resources/billings/billings.ts';
+import { billings, presentBalance, requireBilling, requireBillingOfMeter } from '../../resources/billings/billings.ts';
 import { addGrant } from '../../resources/grants/classes.ts';
-import { readHeard } from '../../resources/grants/heard.ts';
+import { readHeard } from '../../sync/accounts.ts';
 import { readOpenHolds, type OpenHold } from '../../resources/billings/holds.ts';
 
 const refill = Type.Unsafe<number | string>({
@@ -89,14 +84,13 @@ export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
 
     const before = await requireBillingOfMeter(sql, caller, body, { lock: true });
     // What is set aside, or damaged, may not have heard of a void.
-    const balance = await readHeard(redis, before);
-    if (!balance) throw new ApiError('redis_unavailable');
+    const { balance } = await readHeard(redis, before);
     const nowMs = clock.now();
     const grant = { id: newId('grant'), amountMicros, priority: 50, beginsAt: nowMs, expiresAt: null };
     await addGrant(sql, before, grant, { ...caller, requestId }, nowMs, { limited: false });
-    const row = await requireBilling(sql, caller, before.id);
+    const row = await billings.require(sql, before.id, sql`true`);
     await noteReplenished(sql, [row.id]);
-    changed('billing', row.id, { before: billingSettings(before), after: billingSettings(row), shards: [row.shard] });
+    billings.say(changed, { before, after: row });
     return { billing: presentBalance(row, balance, amountMicros) };
   },
 });
@@ -110,8 +104,7 @@ export const listLedger = listRoute('/api/v1/customer-billing/{bid}/ledger', 'le
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
     return {
       read: (after, take) => ledger.page(sql, sql`billing_id = ${billingId}`, after, take),
-      present: ({ amountMicros, totalMicros, ...row }) =>
-        present(ledgerRow, { ...row, amount: formatCredits(amountMicros), totalCredits: formatCredits(totalMicros) }),
+      present: (row) => present(ledgerRow, row),
     };
   },
 });
@@ -142,24 +135,17 @@ export const listHolds = listRoute('/api/v1/customer-billing/{bid}/holds', 'hold
   async open({ sql, params, caller, redis, holds }) {
     const record = await requireBilling(sql, caller, params.bid);
     const idOf = await holds.idMaker(caller.teamId, record.shard);
-    const meter = { shard: String(record.shard), workspaceId: record.workspaceId, meter: record.externalMeterId };
-    const answer = ({ micros, openedMs, endsAtMs, ...hold }: OpenHold) =>
+    const { id: billingId, workspaceId, externalMeterId } = record;
+    const meter = { shard: String(record.shard), workspaceId, meter: externalMeterId, billingId };
+    const answer = (hold: OpenHold) =>
       present(openHold, {
-        id: idOf({
-          ...hold,
-          ...meter,
-          billingId: record.id,
-          id: hold.holdId,
-          micros: String(micros),
-          openedMs: String(openedMs),
-          endsAtMs: String(endsAtMs),
-        }),
-        credits: formatCredits(micros),
+        id: idOf({ ...hold, ...meter, id: hold.holdId }),
+        credits: formatCredits(Number(hold.micros)),
         apiKeyId: hold.keyId,
         usageName: hold.usageName,
         onExpiry: hold.onExpiry as 'release' | 'charge',
-        createdAt: new Date(openedMs),
-        expiresAt: endsAtMs,
+        createdAt: new Date(Number(hold.openedMs)),
+        expiresAt: Number(hold.endsAtMs),
       });
     const open = await readOpenHolds(redis, record);
     const read = async (after: string, take: number) => open.filter(({ id }) => id > after).slice(0, take);

@@ -1,12 +1,12 @@
 import { Type } from 'typebox';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import type { GrantProof } from '../../../../shared/books/reconciling/grant-proof.ts';
 import { MAX_GAPS, type MissingNumbers } from '../../../../shared/books/reconciling/missing-numbers.ts';
 import { reconcile } from '../../../../shared/books/reconciling/reconcile.ts';
 import { id, named, object, signedCredits, whole } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
+import { present } from '../../resources/rows.ts';
 
 const end = named(
   'EventPosition',
@@ -26,6 +26,17 @@ const gap = named(
   }),
 );
 
+const grantProof = named(
+  'GrantProof',
+  object({
+    totalCredits: signedCredits('totalCredits as Redis counts them'),
+    grantedCredits: signedCredits('the sum of all grants that have begun'),
+    expiredCredits: signedCredits('expiredCredits as Redis counts them'),
+    grantsExpiredCredits: signedCredits('what of the grants is neither used, nor held, nor left'),
+    difference: signedCredits('credits that the balance lacks in one of them, or in what its grants gave'),
+  }),
+);
+
 const reconciliation = named(
   'Reconciliation',
   object({
@@ -42,18 +53,7 @@ const reconciliation = named(
     heldCredits: signedCredits('reserved credits as Redis counts them'),
     bookedHeldCredits: signedCredits('what the events in the books add up to'),
     heldDifference: signedCredits('reserved credits missing in the books; negative: too much'),
-    grants: Type.Optional(
-      named(
-        'GrantProof',
-        object({
-          totalCredits: signedCredits('totalCredits as Redis counts them'),
-          grantedCredits: signedCredits('the sum of all grants that have begun'),
-          expiredCredits: signedCredits('expiredCredits as Redis counts them'),
-          grantsExpiredCredits: signedCredits('what of the grants is neither used, nor held, nor left'),
-          difference: signedCredits('credits that the balance lacks in one of them, or in what its grants gave'),
-        }),
-      ),
-    ),
+    grants: Type.Optional(grantProof),
     gaps: Type.Array(gap, { maxItems: MAX_GAPS, description: 'where events are missing' }),
     losses: Type.Array(gap, {
       maxItems: MAX_GAPS,
@@ -78,35 +78,19 @@ export const reconcileBilling = route('get', '/api/v1/customer-billing/{bid}/rec
     const [found] = await reconcile({ sql, redis, books }, [record], PATIENCE_SHARE * leftMs());
     // The record is not in force yet.
     if (!found) throw new ApiError('redis_unavailable');
+    const { grants, missing, losses, lastMicros: lastBalanceMicros } = found;
     return {
-      reconciliation: {
+      reconciliation: present(reconciliation, {
+        ...found,
         billingId: record.id,
-        status: found.status,
-        usedCredits: formatCredits(found.usedMicros),
-        bookedCredits: formatCredits(found.bookedMicros),
-        billedCredits: formatCredits(found.billedMicros),
-        lastBalance: formatCredits(found.lastMicros),
-        difference: formatCredits(found.differenceMicros),
-        heldCredits: formatCredits(found.heldMicros),
-        bookedHeldCredits: formatCredits(found.bookedHeldMicros),
-        heldDifference: formatCredits(found.heldDifferenceMicros),
-        ...(found.grants && { grants: presentProof(found.grants) }),
-        gaps: found.missing.map(presentGap),
-        losses: found.losses.map(presentGap),
-      },
+        lastBalanceMicros,
+        grants: grants && present(grantProof, grants),
+        gaps: missing.map(presentGap),
+        losses: losses.map(presentGap),
+      }),
     };
   },
 });
-
-function presentProof(proof: GrantProof) {
-  return {
-    totalCredits: formatCredits(proof.totalMicros),
-    grantedCredits: formatCredits(proof.grantedMicros),
-    expiredCredits: formatCredits(proof.expiredMicros),
-    grantsExpiredCredits: formatCredits(proof.grantsExpiredMicros),
-    difference: formatCredits(proof.differenceMicros),
-  };
-}
 
 function presentGap({ epoch, afterSequence, afterEvent, beforeSequence, beforeEvent, events, micros }: MissingNumbers) {
   return {

@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import type { Caller } from '../../../../shared/contract/caller.ts';
 import { noteCreditLooks } from '../../../../shared/books/credit-states.ts';
 import { alerts, type Alert } from '../../../../shared/contract/alerts.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
@@ -11,7 +10,6 @@ import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 import {
-  billingSettings,
   creditsIn,
   insertBilling,
   presentBilling,
@@ -20,16 +18,15 @@ import {
   billings,
   requireBilling,
   requireBillingOfMeter,
-  refuseDeletedWorkspace,
+  lockBilling,
   type BillingRow,
-  alertsValue,
+  checkedAlerts,
   alertWarnings,
 } from '../../resources/billings/billings.ts';
 import { grantErrors } from '../../resources/grants/grants.ts';
-import { jsonValue } from '../../resources/keys/keys.ts';
 import { settingNames } from '../../resources/plans/give.ts';
 import { changePlan, startPlan } from '../../resources/plans/change.ts';
-import { matching, set } from '../../resources/rows.ts';
+import { matching } from '../../resources/rows.ts';
 
 export const planErrors = ['plan_not_found', 'grant_schedule_limit_reached', ...grantErrors] as const;
 
@@ -63,23 +60,24 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
     await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
     checkLimits('limits', body.limits);
     const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
+    const { limits, alerts, externalIds } = body;
     const made = await insertBilling(sql, caller, {
       workspaceId,
       externalMeterId,
       totalMicros: creditsIn('totalCredits', totalCredits),
       allowOverages,
       spendCapMicros: spendCap === undefined ? null : creditsIn('spendCap', spendCap),
-      limits: jsonValue(sql, body.limits),
-      alerts: alertsValue(sql, 'alerts', body.alerts),
-      externalIds: jsonValue(sql, body.externalIds),
+      limits,
+      alerts: checkedAlerts('alerts', alerts),
+      externalIds,
     });
     if (!made) throw new ApiError('billing_exists');
     let row = made;
     if (body.planId !== undefined) {
-      await startPlan({ sql, redis, changed, maker: { ...makerOf(caller), requestId } }, made, body.planId);
+      await startPlan({ sql, redis, changed, maker: { ...caller, requestId } }, made, body.planId);
       row = await assign(sql, made.id, body);
     }
-    changed('billing', row.id, { after: billingSettings(row), shards: [row.shard] });
+    billings.say(changed, { after: row });
     return { billing: await presentBilling(redis, row), ...alertWarnings(row) };
   },
 });
@@ -185,8 +183,7 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
   errors: ['workspace_deleted', 'quota_exceeded', ...planErrors],
 
   async handle({ sql, params, body, caller, changed, redis, requestId }) {
-    const before = await requireBilling(sql, caller, params.bid, { lock: true });
-    await refuseDeletedWorkspace(sql, before);
+    const before = await lockBilling(sql, caller, params.bid);
     checkLimits('limits', body.limits);
     const { planId, when = 'now', planVersion } = body;
     if (planVersion && planId === undefined) throw invalidField('/planVersion', 'must be given with planId');
@@ -194,7 +191,7 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
     const early = when === 'now' ? undefined : settingNames.find((name) => body[name] !== undefined);
     if (early)
       throw invalidField(`/${early}`, 'cannot be given with when: atPeriodEnd; set it once the plan has changed');
-    const changing = { sql, redis, changed, maker: { ...makerOf(caller), requestId } };
+    const changing = { sql, redis, changed, maker: { ...caller, requestId } };
     const amounts =
       planId === undefined
         ? undefined
@@ -202,7 +199,7 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
     const row = await assign(sql, before.id, body);
     // What it may be used for may have become more, or less than what is used.
     await noteCreditLooks(sql, [row.id]);
-    changed('billing', row.id, { before: billingSettings(before), after: billingSettings(row), shards: [row.shard] });
+    billings.say(changed, { before, after: row });
     const billing = amounts ? presentAmounts(row, amounts) : await presentBilling(redis, row);
     return { billing, ...alertWarnings(row) };
   },
@@ -217,21 +214,15 @@ type Assigned = {
 };
 
 /** Stores what a request sets of a record. */
-async function assign(sql: Query, id: string, body: Assigned): Promise<BillingRow> {
-  const { allowOverages, spendCap } = body;
-  const values = {
-    allowOverages,
-    spendCapMicros: typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap,
-    limits: jsonValue(sql, body.limits),
-    alerts: alertsValue(sql, 'alerts', body.alerts),
-    externalIds: jsonValue(sql, body.externalIds),
-  };
-  const [row] = await sql<[BillingRow]>`
-    update billing_records set ${set(sql, values)} where id = ${id} returning ${billings.columns(sql)}`;
-  return row;
+function assign(
+  sql: Query,
+  id: string,
+  { allowOverages, spendCap, limits, alerts, externalIds }: Assigned,
+): Promise<BillingRow> {
+  const spendCapMicros = spendCap && creditsIn('spendCap', spendCap);
+  const told = checkedAlerts('alerts', alerts);
+  return billings.update(sql, id, { allowOverages, spendCapMicros, limits, alerts: told, externalIds });
 }
-
-const makerOf = ({ teamId, tokenId }: Caller) => ({ teamId, tokenId });
 
 /** Which records of a workspace a list has. */
 type BillingFilter = {

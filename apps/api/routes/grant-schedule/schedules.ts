@@ -1,21 +1,13 @@
 import { Type } from 'typebox';
-import { invalidField } from '../../../../shared/contract/errors.ts';
 import { credits, instant, object } from '../../../../shared/contract/schema-kinds.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { creditsIn, refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
+import { creditsIn, lockBilling, requireBilling, someCreditsIn } from '../../resources/billings/billings.ts';
 import { countBegun } from '../../resources/grants/classes.ts';
 import { grantErrors, requireFewEnded } from '../../resources/grants/grants.ts';
-import {
-  addSchedule,
-  grantSchedule,
-  newPeriods,
-  presentSchedule,
-  schedules,
-} from '../../resources/grants/schedules.ts';
-import { readHeard } from '../../resources/grants/heard.ts';
+import { addSchedule, grantSchedule, newPeriods, schedules } from '../../resources/grants/schedules.ts';
 import { voidGrants } from '../../resources/grants/voids.ts';
-import { accountOf } from '../../sync/accounts.ts';
+import { readHeard } from '../../sync/accounts.ts';
 
 const { priority, name, rollover } = grantSchedule.properties;
 
@@ -38,20 +30,15 @@ export const createGrantSchedule = route('post', '/api/v1/customer-billing/{bid}
   errors: ['workspace_deleted', 'grant_schedule_limit_reached', ...grantErrors],
 
   async handle({ sql, params, body, caller, changed, redis, requestId }) {
-    const record = await requireBilling(sql, caller, params.bid, { lock: true });
-    await refuseDeletedWorkspace(sql, record);
-    const amountMicros = creditsIn('credits', body.credits);
-    if (amountMicros === 0) throw invalidField('/credits', 'must be above 0');
-    const account = accountOf(record, await readHeard(redis, record));
+    const record = await lockBilling(sql, caller, params.bid);
+    const amountMicros = someCreditsIn('credits', body.credits);
+    const account = await readHeard(redis, record);
     requireFewEnded(account);
     const rollMaxMicros = body.rollover ? creditsIn('rollover/maxCredits', body.rollover.maxCredits) : null;
     const schedule = { ...body, amountMicros, rollMaxMicros };
-    const { teamId, tokenId } = caller;
-    const { row } = await addSchedule(sql, record, schedule, { teamId, tokenId, requestId }, account.balance.atMs);
-    changed('billing', record.id, { shards: [record.shard] });
-    const made = presentSchedule(row);
-    changed('grant_schedule', row.id, { after: made });
-    return { grantSchedule: made };
+    const { row } = await addSchedule(sql, record, schedule, { ...caller, requestId }, account.balance.atMs);
+    changed({ resource: 'billing', id: record.id, shards: [record.shard] });
+    return { grantSchedule: schedules.say(changed, { after: row }) };
   },
 });
 
@@ -66,8 +53,7 @@ export const listGrantSchedules = listRoute(
 
     async open({ sql, params, caller }) {
       const record = await requireBilling(sql, caller, params.bid);
-      const isListed = sql`billing_id = ${record.id} and deleted_at is null`;
-      return { read: (after, take) => schedules.page(sql, isListed, after, take), present: presentSchedule };
+      return schedules.list(sql, sql`billing_id = ${record.id} and deleted_at is null`);
     },
   },
 );
@@ -80,21 +66,18 @@ export const deleteGrantSchedule = route('delete', '/api/v1/customer-billing/{bi
   errors: ['workspace_deleted'],
 
   async handle({ sql, params, caller, changed, redis, requestId }) {
-    const record = await requireBilling(sql, caller, params.bid, { lock: true });
-    await refuseDeletedWorkspace(sql, record);
+    const record = await lockBilling(sql, caller, params.bid);
     const schedule = await schedules.require(sql, params.sid, sql`billing_id = ${record.id} and deleted_at is null`, {
       alone: true,
     });
-    const { atMs } = accountOf(record, await readHeard(redis, record)).balance;
+    const { atMs } = (await readHeard(redis, record)).balance;
     await countBegun(sql, record, atMs);
     await sql`update grant_schedules set deleted_at = now() where id = ${schedule.id}`;
-    changed('billing', record.id, { shards: [record.shard] });
+    changed({ resource: 'billing', id: record.id, shards: [record.shard] });
     const toCome = sql`schedule_id = ${schedule.id} and before_micros is null`;
     const voids = { which: toCome, reason: 'its schedule was deleted' };
     for (const { adjustmentId } of await voidGrants(sql, record, voids, { ...caller, requestId, atMs }))
-      changed('adjustment', adjustmentId, { shards: [record.shard] });
-    const gone = presentSchedule(schedule);
-    changed('grant_schedule', schedule.id, { before: gone });
-    return { grantSchedule: gone };
+      changed({ resource: 'adjustment', id: adjustmentId, shards: [record.shard] });
+    return { grantSchedule: schedules.say(changed, { before: schedule }) };
   },
 });

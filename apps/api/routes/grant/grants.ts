@@ -8,18 +8,13 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import {
-  creditsIn,
-  presentAmounts,
-  refuseDeletedWorkspace,
-  requireBilling,
-} from '../../resources/billings/billings.ts';
+import { someCreditsIn, presentAmounts, lockBilling, requireBilling } from '../../resources/billings/billings.ts';
 import { addGrant, countBegun } from '../../resources/grants/classes.ts';
 import {
   grant,
   grantPresenter,
   grantErrors,
-  grantSettings,
+  changedGrant,
   priority,
   requireFewEnded,
   requireGrant,
@@ -32,9 +27,8 @@ import {
   grantReader,
   withForgotten,
 } from '../../resources/grants/grants.ts';
-import { readHeard } from '../../resources/grants/heard.ts';
 import { voidGrant as storeVoid } from '../../resources/grants/voids.ts';
-import { accountOf, readAccount } from '../../sync/accounts.ts';
+import { readAccount, readHeard } from '../../sync/accounts.ts';
 
 export const createGrant = route('post', '/api/v1/customer-billing/{bid}/grant', {
   summary: 'Grant credits to a billing record, with a beginning, an end and a priority',
@@ -56,28 +50,26 @@ export const createGrant = route('post', '/api/v1/customer-billing/{bid}/grant',
   errors: ['workspace_deleted', ...grantErrors],
 
   async handle({ sql, params, body, caller, changed, redis, requestId }) {
-    const record = await requireBilling(sql, caller, params.bid, { lock: true });
-    await refuseDeletedWorkspace(sql, record);
-    const amountMicros = creditsIn('credits', body.credits);
-    if (amountMicros === 0) throw invalidField('/credits', 'must be above 0');
-    const account = accountOf(record, await readHeard(redis, record));
+    const record = await lockBilling(sql, caller, params.bid);
+    const amountMicros = someCreditsIn('credits', body.credits);
+    const account = await readHeard(redis, record);
     requireFewEnded(account);
     const { balance, state } = account;
     const { beginsAt, expiresAt } = timesOf(body, balance.atMs);
     const { priority = 50, name, metadata } = body;
     const made = { id: newId('grant'), amountMicros, priority, beginsAt, expiresAt, name, metadata };
     await addGrant(sql, record, made, { ...caller, requestId }, balance.atMs);
-    changed('billing', record.id, { shards: [record.shard] });
+    changed({ resource: 'billing', id: record.id, shards: [record.shard] });
     await noteReplenished(sql, [record.id]);
     const row = await requireGrant(sql, record, made.id);
-    changed('grant', row.id, { after: grantSettings(record.id, row) });
+    changed(changedGrant({ after: row }));
     const after = await requireBilling(sql, caller, record.id);
     const begunMicros = beginsAt > balance.atMs ? 0 : amountMicros;
     const totalMicros = (balance.totalMicros ?? record.totalMicros) + begunMicros;
     // As it will be once it is in force, which it is with the answer.
     const then = begunMicros > 0 ? withGrant(state, row.number, begunMicros) : state;
     return {
-      grant: grantPresenter(record.id, { ...account, state: then })(row),
+      grant: grantPresenter({ ...account, state: then })(row),
       billing: presentAmounts(after, { ...balance, totalMicros }),
     };
   },
@@ -109,7 +101,7 @@ export const getGrant = route('get', '/api/v1/customer-billing/{bid}/grant/{gid}
     const record = await requireBilling(sql, caller, params.bid);
     const row = await requireGrant(sql, record, params.gid);
     const account = await withForgotten({ sql, books }, await readAccount(redis, record), [row]);
-    return { grant: grantPresenter(record.id, account)(row) };
+    return { grant: grantPresenter(account)(row) };
   },
 });
 
@@ -123,25 +115,24 @@ export const voidGrant = route('post', '/api/v1/customer-billing/{bid}/grant/{gi
   errors: ['workspace_deleted', 'grant_expired', 'grant_ended_limit_reached'],
 
   async handle({ sql, books, params, body, caller, changed, redis, requestId }) {
-    const record = await requireBilling(sql, caller, params.bid, { lock: true });
-    await refuseDeletedWorkspace(sql, record);
-    const account = accountOf(record, await readHeard(redis, record));
+    const record = await lockBilling(sql, caller, params.bid);
+    const account = await readHeard(redis, record);
     const { balance } = account;
     await countBegun(sql, record, balance.atMs);
     const before = await requireGrant(sql, record, params.gid);
     const amounts = { ...balance, totalMicros: balance.totalMicros ?? record.totalMicros };
     if (before.voidedAt !== null) {
       const known = await withForgotten({ sql, books }, account, [before]);
-      return { grant: grantPresenter(record.id, known)(before), billing: presentAmounts(record, amounts) };
+      return { grant: grantPresenter(known)(before), billing: presentAmounts(record, amounts) };
     }
     if (endOf(before) <= balance.atMs) throw new ApiError('grant_expired');
     if (before.hasBegun) requireFewEnded(account);
 
     const given = { ...before, voidedAt: balance.atMs, voidReason: hideSecrets(body.reason) };
     let expiredMicros = balance.expiredMicros ?? 0;
-    changed('billing', record.id, { shards: [record.shard] });
+    changed({ resource: 'billing', id: record.id, shards: [record.shard] });
     const adjustmentId = await storeVoid(sql, record, given, { ...caller, requestId, atMs: balance.atMs });
-    changed('adjustment', adjustmentId, { shards: [record.shard] });
+    changed({ resource: 'adjustment', id: adjustmentId, shards: [record.shard] });
     const row = await requireGrant(sql, record, before.id);
     // As it will be once it is in force, which it is with the answer.
     const then = new Map(account.forgotten);
@@ -151,8 +142,8 @@ export const voidGrant = route('post', '/api/v1/customer-billing/{bid}/grant/{gi
       expiredMicros += leftMicros - heldMicros;
     }
     const classes = account.state.classes.filter(({ number }) => !then.has(number));
-    const present = grantPresenter(record.id, { ...account, state: { ...account.state, classes }, forgotten: then });
-    changed('grant', row.id, { before: grantSettings(record.id, before), after: grantSettings(record.id, row) });
+    const present = grantPresenter({ ...account, state: { ...account.state, classes }, forgotten: then });
+    changed(changedGrant({ before, after: row }));
     const after = await requireBilling(sql, caller, record.id);
     return { grant: present(row), billing: presentAmounts(after, { ...amounts, expiredMicros }) };
   },

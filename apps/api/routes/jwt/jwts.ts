@@ -105,7 +105,7 @@ export const createJwt = route('post', '/api/v1/jwt', {
     refuseRegistered(payload);
     const workspaceIds = await signableWorkspaces(sql, caller, body.workspaceIds);
     const key = await signingKeys.current(sql, caller.teamId, exp);
-    if ('isNew' in key) changed('signing_key', key.kid, { after: { kid: key.kid } });
+    if ('isNew' in key) changed({ resource: 'signing_key', id: key.kid, after: { kid: key.kid } });
     const iss = issuerOf(caller.teamId, key.issuer, publicUrl);
     const iat = Math.floor(clock.now() / 1000);
     const given = { ...payload, ...(aud !== undefined && { aud }) };
@@ -142,7 +142,7 @@ export const revokeJwt = route('post', '/api/v1/jwt/revoke', {
     if (isOver) return { jti, expiresAt: expiresAt!.getTime() };
     const revoked = await storeRevokedJwt(sql, caller.teamId, jti, expiresAt);
     const answer = { jti, expiresAt: revoked.expiresAt.getTime() };
-    changed('jwt', jti, { before: revoked.isNew ? undefined : answer, after: answer });
+    changed({ resource: 'jwt', id: jti, before: revoked.isNew ? undefined : answer, after: answer });
     return answer;
   },
 });

@@ -65,7 +65,7 @@ export const updateJwtSettings = route('patch', '/api/v1/jwt/settings', {
     const answer = { jwtSettings: present(teamId, after, publicUrl) };
     const { sharedKeySet, issuer } = after;
     await sql`update teams set shares_signing_keys = ${sharedKeySet}, jwt_issuer = ${issuer} where id = ${teamId}`;
-    changed('jwt_settings', teamId, { before, after });
+    changed({ resource: 'jwt_settings', id: teamId, before, after });
     return answer;
   },
 });
@@ -100,8 +100,10 @@ export const rotateSigningKey = route('post', '/api/v1/jwt/rotate', {
     requireWholeTeam(caller);
     const { retireNow = false } = body;
     const { kid: made, replaces, retired } = await signingKeys.rotate(sql, caller.teamId, { retireNow });
-    for (const one of retired) changed('signing_key', one, { before: { kid: one } });
-    changed('signing_key', made, {
+    for (const one of retired) changed({ resource: 'signing_key', id: one, before: { kid: one } });
+    changed({
+      resource: 'signing_key',
+      id: made,
       before: replaces === undefined ? undefined : { kid: replaces },
       after: { kid: made },
     });

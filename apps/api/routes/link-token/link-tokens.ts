@@ -11,7 +11,6 @@ import {
   findLinkToken,
   linked,
   linkTokens,
-  presentLinkToken,
   linkTokenResult,
 } from '../../resources/access/link-tokens.ts';
 import { revokeLinkTokens } from '../../resources/revocations/revocations.ts';
@@ -70,7 +69,7 @@ export const createLinkToken = route('post', '/api/v1/link-token', {
       expiresAt: sql`least(floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint,
                            (select expires_at from access_tokens where id = ${caller.tokenId}))`,
     });
-    changed('link_token', row.id, { after: presentLinkToken(row) });
+    linkTokens.say(changed, { after: row });
     return { linkToken: present(newLinkToken, { ...row, token }) };
   },
 });
@@ -85,7 +84,7 @@ export const getLinkToken = route('get', '/api/v1/link-token/{token}', {
 
   async handle({ sql, params, caller }) {
     const row = await findLinkToken(sql, caller, params.token);
-    return row ? presentLinkToken(row) : { valid: false };
+    return row ? linkTokens.present(row) : { valid: false };
   },
 });
 
@@ -100,7 +99,7 @@ export const deleteLinkToken = route('delete', '/api/v1/link-token/{token}', {
   async handle({ sql, params, caller, changed }) {
     const row = await findLinkToken(sql, caller, params.token);
     if (!row) throw new ApiError('link_token_not_found');
-    for (const one of await revokeLinkTokens(sql, sql`id = ${row.id}`)) changed(one.resource, one.id, one);
-    return presentLinkToken({ ...row, valid: false });
+    changed(...(await revokeLinkTokens(sql, sql`id = ${row.id}`)));
+    return linkTokens.present({ ...row, valid: false });
   },
 });

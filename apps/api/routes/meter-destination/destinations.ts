@@ -1,19 +1,17 @@
 import { Type } from 'typebox';
-import type { Caller } from '../../../../shared/contract/caller.ts';
-import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { invalidField } from '../../../../shared/contract/errors.ts';
 import { id, named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { METERS_CHANNEL } from '../../../../shared/stores/meters.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { HOUR_MS, meterKind, type MeterKind } from '../../../../shared/values/meter-kinds.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
-import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../../shared/values/webhook-target.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { requireWorkspace, withinSight } from '../../resources/access/access.ts';
+import { requireWorkspace, within, withinSight } from '../../resources/access/access.ts';
 import { creditsIn } from '../../resources/billings/billings.ts';
-import { jsonValue } from '../../resources/keys/keys.ts';
-import { deleteMeters, meterDestination, meters, presentMeter, type MeterRow } from '../../resources/meters.ts';
+import { meterDestination, meters, type MeterRow } from '../../resources/meters.ts';
+import { requireTarget } from '../../resources/webhooks.ts';
 import { lockName, matching, set } from '../../resources/rows.ts';
 
 const MOST_DESTINATIONS = 10;
@@ -72,9 +70,7 @@ export const createMeterDestination = route('post', '/api/v1/meter-destination',
     const startsAt = startOf(body.startsAt, clock.now());
     await requireWorkspace(sql, caller, workspaceId, { hold: true });
     await lockName(sql, `meter destinations of ${workspaceId}`);
-    const [{ count }] = await sql<[{ count: number }]>`
-      select count(*)::int as count from meter_destinations where workspace_id = ${workspaceId} and deleted_at is null`;
-    if (count >= MOST_DESTINATIONS) throw new ApiError('meter_destination_limit_reached');
+    await meters.requireFew(sql, within(sql, workspaceId), MOST_DESTINATIONS, 'meter_destination_limit_reached');
 
     const destinationId = newId('dest');
     const made = kind === 'http' ? newWebhookSecret() : undefined;
@@ -86,7 +82,7 @@ export const createMeterDestination = route('post', '/api/v1/meter-destination',
       kind,
       name,
       url,
-      eventNames: jsonValue(sql, eventNames),
+      eventNames,
       measure,
       unitMicros,
       batchSize,
@@ -95,8 +91,7 @@ export const createMeterDestination = route('post', '/api/v1/meter-destination',
       secretSealed: sealed === undefined ? null : sealer.seal(sealed, webhookSecretPlace(destinationId)),
       sealedUnder: sealer.keyName,
     });
-    const destination = presentMeter(row);
-    changed('meter_destination', destinationId, { after: destination });
+    const destination = meters.say(changed, { after: row });
     return { destination: { ...destination, ...(made !== undefined && { secret: made }) } };
   },
 });
@@ -110,8 +105,7 @@ export const listMeterDestinations = listRoute('/api/v1/meter-destination', 'des
   async open({ sql, caller, query }) {
     const { workspaceId } = query;
     if (workspaceId !== undefined) await requireWorkspace(sql, caller, workspaceId);
-    const where = sql`${withinSight(sql, caller)} and ${matching(sql, { workspaceId })}`;
-    return { read: (after, take) => meters.page(sql, where, after, take), present: presentMeter };
+    return meters.list(sql, sql`${withinSight(sql, caller)} and ${matching(sql, { workspaceId })}`);
   },
 });
 
@@ -122,7 +116,7 @@ export const getMeterDestination = route('get', '/api/v1/meter-destination/{mid}
   response: object({ destination: meterDestination }),
 
   async handle({ sql, params, caller }) {
-    return { destination: presentMeter(await meters.require(sql, params.mid, withinSight(sql, caller))) };
+    return { destination: meters.present(await meters.require(sql, params.mid, withinSight(sql, caller))) };
   },
 });
 
@@ -156,13 +150,12 @@ export const updateMeterDestination = route('patch', '/api/v1/meter-destination/
         throw invalidField('/secret', 'must be given with another url, so that the one of before is not sent there');
     }
     const [row] = await sql<[MeterRow]>`
-      update meter_destinations set ${set(sql, { name, url, eventNames: jsonValue(sql, eventNames), batchSize, enabled })}
+      update meter_destinations set ${set(sql, { name, url, eventNames, batchSize, enabled })}
         ${secret === undefined ? sql`` : sql`, secret_sealed = ${sealer.seal(secret, webhookSecretPlace(before.id))}, sealed_under = ${sealer.keyName}`}
         ${enabled || secret !== undefined || url !== before.url ? sql`, next_at = now(), attempts = 0, failing_since = null` : sql``}
       where id = ${before.id} returning ${meters.columns(sql)}`;
     await sql`select pg_notify(${METERS_CHANNEL}, '')`;
-    changed('meter_destination', row.id, { before: presentMeter(before), after: presentMeter(row) });
-    return { destination: presentMeter(row) };
+    return { destination: meters.say(changed, { before, after: row }) };
   },
 });
 
@@ -174,8 +167,8 @@ export const deleteMeterDestination = route('delete', '/api/v1/meter-destination
 
   async handle({ sql, params, caller, changed }) {
     const before = await meters.require(sql, params.mid, withinSight(sql, caller), { lock: true });
-    await deleteMeters(sql, changed, [before]);
-    return { destination: presentMeter(before) };
+    await meters.end(sql, changed, [before]);
+    return { destination: meters.present(before) };
   },
 });
 
@@ -209,10 +202,4 @@ function startOf(text: string | undefined, nowMs: number): Date {
   if (startMs < nowMs - MOST_DAYS_BACK * DAY_MS || startMs > nowMs + MOST_DAYS_BACK * DAY_MS)
     throw invalidField('/startsAt', `must be at most ${MOST_DAYS_BACK} days from now`);
   return new Date(startMs);
-}
-
-/** Throws 400 for a URL that is not one to call. */
-function requireTarget(url: string, { teamId }: Caller, allowedTargets: readonly AllowedTarget[]): void {
-  const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
-  if (typeof target === 'string') throw invalidField('/url', target);
 }

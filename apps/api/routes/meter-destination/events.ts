@@ -19,7 +19,7 @@ import { DAY_MS, dayNumber } from '../../../../shared/values/periods.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireUsageOf, withinSight } from '../../resources/access/access.ts';
-import { meters, plannedBy, type MeterRow } from '../../resources/meters.ts';
+import { meters, type MeterRow } from '../../resources/meters.ts';
 import { matching, present } from '../../resources/rows.ts';
 import { monthOf } from '../../resources/statements/statements.ts';
 
@@ -154,7 +154,7 @@ export const redeliverMeterEvents = route('post', '/api/v1/meter-destination/{mi
     const [{ remaining }] = await sql<[{ remaining: number }]>`
       select count(*) as remaining from (select from ${failed} and ${triedAt(sql)} is null limit ${MOST_COUNTED}) counted`;
     await sql`select pg_notify(${METERS_CHANNEL}, '')`;
-    changed('meter_destination', id, { after: { redelivered } });
+    changed({ resource: 'meter_destination', id, after: { redelivered } });
     return { redelivered, remaining };
   },
 });
@@ -179,7 +179,7 @@ export const previewMeterEvents = route('get', '/api/v1/meter-destination/{mid}/
     const before: Before = { planned: new Map(), rests: new Map() };
     const events: PlannedEvent[] = [];
     for await (const usage of readHours({ sql, books }, workspace, { startMs, endMs: startMs + DAY_MS, nowMs })) {
-      events.push(...(await planEvents(sql, plannedBy(row), usage, before)));
+      events.push(...(await planEvents(sql, row, usage, before)));
       if (events.length > MOST_PREVIEWED) break;
     }
     return {
@@ -231,7 +231,7 @@ export const getMeterProof = route('get', '/api/v1/meter-destination/{mid}/proof
   async handle({ sql, params, query: { month }, caller, books, clock }) {
     const row = await meters.require(sql, params.mid, withinSight(sql, caller));
     const workspace = await requireUsageOf(sql, caller, row.workspaceId);
-    const { status, fromMs, toMs, ...sums } = await proveMeter({ sql, books }, plannedBy(row), {
+    const { status, fromMs, toMs, ...sums } = await proveMeter({ sql, books }, row, {
       month,
       workspace,
       nowMs: clock.now(),

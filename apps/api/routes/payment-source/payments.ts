@@ -3,14 +3,7 @@ import { named, object, plainText } from '../../../../shared/contract/schema-kin
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { everWithinSight } from '../../resources/access/access.ts';
-import {
-  lockPayments,
-  notePayment,
-  payment,
-  payments,
-  presentPayment,
-  settlePayment,
-} from '../../resources/payments/payments.ts';
+import { lockPayments, notePayment, payment, payments, settlePayment } from '../../resources/payments/payments.ts';
 import { paymentSources } from '../../resources/payments/sources.ts';
 import { readStripeEvent } from '../../resources/payments/stripe-events.ts';
 import { matching } from '../../resources/rows.ts';
@@ -58,7 +51,7 @@ export const hearPayment = route('post', '/api/v1/payment-source/{pid}/events', 
       return { done: 'IGNORED' as const, reason: 'no rule of the source is for this event' };
     await lockPayments(sql, source.workspaceId);
     const row = await notePayment({ sql, redis, changed, source, maker: { ...caller, requestId } }, told);
-    return row ? { done: 'SETTLED' as const, payment: presentPayment(row) } : { done: 'NOTED' as const };
+    return row ? { done: 'SETTLED' as const, payment: payments.present(row) } : { done: 'NOTED' as const };
   },
 });
 
@@ -70,8 +63,7 @@ export const listPayments = listRoute('/api/v1/payment-source/{pid}/payments', '
 
   async open({ sql, params, query, caller }) {
     const { id: sourceId } = await paymentSources.require(sql, params.pid, everWithinSight(sql, caller));
-    const where = matching(sql, { sourceId, state: query.state });
-    return { read: (after, take) => payments.page(sql, where, after, take), present: presentPayment };
+    return payments.list(sql, matching(sql, { sourceId, state: query.state }));
   },
 });
 
@@ -89,6 +81,6 @@ export const applyPayment = route('post', '/api/v1/payment-source/{pid}/payment/
     await lockPayments(sql, source.workspaceId);
     const row = await payments.require(sql, params.payid, sql`source_id = ${source.id}`);
     const settled = await settlePayment({ sql, redis, changed, source, maker: { ...caller, requestId } }, row);
-    return { payment: presentPayment(settled) };
+    return { payment: payments.present(settled) };
   },
 });

@@ -6,16 +6,10 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { requireWorkspace, withinSight } from '../../resources/access/access.ts';
+import { requireWorkspace, within, withinSight } from '../../resources/access/access.ts';
 import { creditsIn } from '../../resources/billings/billings.ts';
-import { jsonValue } from '../../resources/keys/keys.ts';
 import { meters } from '../../resources/meters.ts';
-import {
-  deletePaymentSources,
-  paymentSource,
-  paymentSources,
-  type PaymentRule,
-} from '../../resources/payments/sources.ts';
+import { paymentSource, paymentSources, type PaymentRule } from '../../resources/payments/sources.ts';
 import { lockName, matching, set } from '../../resources/rows.ts';
 
 const MOST_SOURCES = 10;
@@ -47,7 +41,8 @@ export const createPaymentSource = route('post', '/api/v1/payment-source', {
   errors: ['workspace_forbidden', 'meter_destination_not_found', 'payment_source_limit_reached'],
 
   async handle({ sql, body, caller, changed, webhooks: { sealer } }) {
-    const { workspaceId, rules, destinationId, secret, ...given } = body;
+    const { secret, ...given } = body;
+    const { workspaceId, rules, destinationId } = given;
     await requireWorkspace(sql, caller, workspaceId, { hold: true });
     const others = await otherRules(sql, workspaceId);
     if (others.length >= MOST_SOURCES) throw new ApiError('payment_source_limit_reached');
@@ -58,16 +53,11 @@ export const createPaymentSource = route('post', '/api/v1/payment-source', {
       ...given,
       id: sourceId,
       teamId: caller.teamId,
-      workspaceId,
-      rules: jsonValue(sql, rules),
-      destinationId: destinationId ?? null,
       secretSealed: secret === undefined ? null : sealer.seal(secret, webhookSecretPlace(sourceId)),
       sealedUnder: sealer.keyName,
       tokenId: caller.tokenId,
     });
-    const source = paymentSources.present(row);
-    changed('payment_source', sourceId, { after: source });
-    return { source };
+    return { source: paymentSources.say(changed, { after: row }) };
   },
 });
 
@@ -124,14 +114,12 @@ export const updatePaymentSource = route('patch', '/api/v1/payment-source/{pid}'
     const earlier = next && current && !endPrevious ? sealer.seal(current, place) : null;
     const sealedUnder = next && sealer.keyName;
     await sql`
-      update payment_sources set ${set(sql, { ...given, rules: jsonValue(sql, rules), sealedUnder })}
+      update payment_sources set ${set(sql, { ...given, rules, sealedUnder })}
         ${next === undefined ? sql`` : sql`, secret_sealed = ${sealer.seal(next, place)}`}
         ${next === undefined && !endPrevious ? sql`` : sql`, previous_sealed = ${earlier}, previous_until = case when ${earlier !== null}::boolean then now() + interval '24 hours' end`}
       where id = ${before.id}`;
     const row = await paymentSources.require(sql, before.id, sql`true`);
-    const source = paymentSources.present(row);
-    changed('payment_source', row.id, { before: paymentSources.present(before), after: source });
-    return { source };
+    return { source: paymentSources.say(changed, { before, after: row }) };
   },
 });
 
@@ -143,7 +131,7 @@ export const deletePaymentSource = route('delete', '/api/v1/payment-source/{pid}
 
   async handle({ sql, params, caller, changed }) {
     const before = await paymentSources.require(sql, params.pid, withinSight(sql, caller), { lock: true });
-    await deletePaymentSources(sql, changed, [before]);
+    await paymentSources.end(sql, changed, [before]);
     return { source: paymentSources.present(before) };
   },
 });
@@ -175,5 +163,5 @@ function requireRules(rules: readonly PaymentRule[], others: readonly PaymentRul
 
 async function requireDestination(sql: Query, workspaceId: string, destinationId: string | undefined): Promise<void> {
   if (destinationId === undefined) return;
-  await meters.require(sql, destinationId, sql`workspace_id = ${workspaceId} and deleted_at is null`);
+  await meters.require(sql, destinationId, within(sql, workspaceId));
 }

@@ -2,11 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { nullable, object } from '../../../../shared/contract/schema-kinds.ts';
-import type { Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { requireWorkspace } from '../../resources/access/access.ts';
+import { requireWorkspace, within } from '../../resources/access/access.ts';
 import {
   checkedSettings,
   insertVersion,
@@ -14,7 +13,6 @@ import {
   plan,
   planSettings,
   plans,
-  presentPlan,
   requireVersion,
   type PlanRow,
   type PlanSettings,
@@ -38,17 +36,12 @@ export const createPlan = route('post', '/api/v1/workspace/{id}/plan', {
   async handle({ sql, params, body, caller, changed, requestId }) {
     await requireWorkspace(sql, caller, params.id, { hold: true });
     await lockName(sql, `plans of ${params.id}`);
-    const [{ count }] = await sql<[{ count: number }]>`
-      select count(*)::int as count from plans where workspace_id = ${params.id} and deleted_at is null`;
-    if (count >= MOST_PLANS) throw new ApiError('plan_limit_reached');
+    await plans.requireFew(sql, within(sql, params.id), MOST_PLANS, 'plan_limit_reached');
     const { name, ...given } = body;
-    const { teamId, tokenId } = caller;
     const settings = await checkedSettings(sql, params.id, given);
-    const row = await plans.insert(sql, { id: newId('plan'), teamId, workspaceId: params.id, name });
-    await insertVersion(sql, { planId: row.id, version: row.version, settings }, { teamId, tokenId, requestId });
-    const made = presentPlan({ ...row, settings });
-    changed('plan', row.id, { after: made });
-    return { plan: made };
+    const row = await plans.insert(sql, { id: newId('plan'), teamId: caller.teamId, workspaceId: params.id, name });
+    await insertVersion(sql, { planId: row.id, version: row.version, settings }, { ...caller, requestId });
+    return { plan: plans.say(changed, { after: { ...row, settings } }) };
   },
 });
 
@@ -59,7 +52,7 @@ export const listPlans = listRoute('/api/v1/workspace/{id}/plans', 'plans', plan
 
   async open({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);
-    return { read: (after, take) => plans.page(sql, within(sql, params.id), after, take), present: presentPlan };
+    return plans.list(sql, within(sql, params.id));
   },
 });
 
@@ -74,7 +67,7 @@ export const getPlan = route('get', '/api/v1/workspace/{id}/plan/{pid}', {
     await requireWorkspace(sql, caller, params.id);
     const row = await plans.require(sql, params.pid, within(sql, params.id));
     const { version = row.version } = query;
-    return { plan: presentPlan({ ...row, version, settings: await requireVersion(sql, row.id, version) }) };
+    return { plan: plans.present({ ...row, version, settings: await requireVersion(sql, row.id, version) }) };
   },
 });
 
@@ -109,14 +102,12 @@ export const updatePlan = route('patch', '/api/v1/workspace/{id}/plan/{pid}', {
     const settings = await checkedSettings(sql, params.id, changedBy(before.settings, given));
     const isSame = name === before.name && isDeepStrictEqual(settings, before.settings);
     const version = isSame ? before.version : before.version + 1;
-    const { teamId, tokenId } = caller;
-    if (!isSame) await insertVersion(sql, { planId: before.id, version, settings }, { teamId, tokenId, requestId });
+    if (!isSame) await insertVersion(sql, { planId: before.id, version, settings }, { ...caller, requestId });
     const [row] = await sql<[PlanRow]>`
       update plans set name = ${name}, version = ${version}, applies_to = ${apply === 'all' ? version : sql`applies_to`},
         updated_at = ${isSame ? sql`updated_at` : sql`now()`}
       where id = ${before.id} returning ${plans.columns(sql)}`;
-    changed('plan', row.id, { before: presentPlan(before), after: presentPlan(row) });
-    return { plan: presentPlan(row) };
+    return { plan: plans.say(changed, { before, after: row }) };
   },
 });
 
@@ -136,14 +127,9 @@ export const deletePlan = route('delete', '/api/v1/workspace/{id}/plan/{pid}', {
         or exists (select from billing_records where next_plan_id = ${before.id}) as in_use`;
     if (inUse) throw new ApiError('plan_in_use');
     await plans.remove(sql, before.id);
-    changed('plan', before.id, { before: presentPlan(before) });
-    return { plan: presentPlan(before) };
+    return { plan: plans.say(changed, { before }) };
   },
 });
-
-function within(sql: Query, workspaceId: string) {
-  return sql`workspace_id = ${workspaceId} and deleted_at is null`;
-}
 
 type Given = { [Field in keyof PlanSettings]?: PlanSettings[Field] | null };
 

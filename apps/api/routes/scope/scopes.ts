@@ -5,7 +5,7 @@ import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { violates, type Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { route } from '../../http/route.ts';
-import { requireWorkspace } from '../../resources/access/access.ts';
+import { requireWorkspace, within } from '../../resources/access/access.ts';
 import { scope, scopes } from '../../resources/keys/scopes.ts';
 
 const MAX_SCOPES = 1000;
@@ -30,14 +30,10 @@ export const createScope = route('post', '/api/v1/workspace/{id}/scope', {
     // Locks the workspace's row: its scopes are created one after the other, and the count below is exact.
     const [{ ref }] = await sql<[{ ref: number }]>`
       update workspaces set last_scope_ref = last_scope_ref + 1 where id = ${params.id} returning last_scope_ref as ref`;
-    const [{ count }] = await sql<[{ count: number }]>`
-      select count(*)::int as count from scopes where workspace_id = ${params.id} and deleted_at is null`;
-    if (count >= MAX_SCOPES) throw new ApiError('scope_limit_reached');
+    await scopes.requireFew(sql, within(sql, params.id), MAX_SCOPES, 'scope_limit_reached');
     const made = { id: newId('scope'), teamId: caller.teamId, workspaceId: params.id, ref, ...body };
     const row = await scopes.insert(sql, made).catch(refuseTaken);
-    const scope = scopes.present(row);
-    changed('scope', row.id, { after: scope });
-    return { scope };
+    return { scope: scopes.say(changed, { after: row }) };
   },
 });
 
@@ -49,8 +45,7 @@ export const listScopes = route('get', '/api/v1/workspace/{id}/scopes', {
 
   async handle({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);
-    const isListed = sql`workspace_id = ${params.id} and deleted_at is null`;
-    const rows = await scopes.page(sql, isListed, '', MAX_SCOPES);
+    const rows = await scopes.page(sql, within(sql, params.id), '', MAX_SCOPES);
     return { scopes: rows.map(scopes.present) };
   },
 });
@@ -83,9 +78,7 @@ export const updateScope = route('patch', '/api/v1/workspace/{id}/scope/{sid}', 
     if (body.representation !== undefined && body.representation !== before.representation)
       await refuseGranted(sql, before.id);
     const row = await scopes.update(sql, before.id, body).catch(refuseTaken);
-    const scope = scopes.present(row);
-    changed('scope', row.id, { before: scopes.present(before), after: scope });
-    return { scope };
+    return { scope: scopes.say(changed, { before, after: row }) };
   },
 });
 
@@ -99,7 +92,7 @@ export const deleteScope = route('delete', '/api/v1/workspace/{id}/scope/{sid}',
     const before = await readScope(sql, caller, params, { lock: true });
     // The grants stay as rows without effect: the cost does not depend on the number of keys.
     const row = await scopes.remove(sql, before.id);
-    changed('scope', row.id, { before: scopes.present(before) });
+    scopes.say(changed, { before });
     return { scope: scopes.present(row) };
   },
 });
@@ -112,7 +105,7 @@ async function readScope(
   lock: { lock?: boolean; alone?: boolean } = {},
 ) {
   await requireWorkspace(sql, caller, id);
-  return scopes.require(sql, sid, sql`workspace_id = ${id} and deleted_at is null`, lock);
+  return scopes.require(sql, sid, within(sql, id), lock);
 }
 
 /**

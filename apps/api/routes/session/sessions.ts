@@ -47,8 +47,8 @@ export const createSessionCode = route('post', '/console/session/link', {
 
   async handle({ sql, caller, changed }) {
     if (caller.sessionId !== undefined) throw new ApiError('token_missing');
-    const { code, id, line } = await storeCode(sql, caller);
-    changed('session', id, { after: line });
+    const { secret: code, sessionId, line } = await storeCode(sql, caller);
+    changed({ resource: 'session', id: sessionId, after: line });
     return { code, expiresAt: line.expiresAt };
   },
 });
@@ -147,14 +147,14 @@ type Holding = Pick<Services, 'sql' | 'changed' | 'setCookie'> & { caller: Calle
 /** Begins a session of the caller; gives its id. */
 async function begin({ sql, caller, changed, setCookie }: Holding, cookies: SessionCookies, seconds: number) {
   const { secret, sessionId, line } = await storeSession(sql, caller, seconds);
-  changed('session', sessionId, { after: line });
+  changed({ resource: 'session', id: sessionId, after: line });
   setCookie(cookies.store(secret, seconds));
   return sessionId;
 }
 
 /** Ends the caller's session. */
 async function end({ sql, caller, changed, setCookie }: Holding, cookies: SessionCookies) {
-  changed('session', caller.sessionId!, { before: await removeSession(sql, caller) });
+  changed({ resource: 'session', id: caller.sessionId!, before: await removeSession(sql, caller) });
   setCookie(cookies.remove());
   return { ended: true as const };
 }

@@ -1,3 +1,4 @@
+import type { BillingRef } from '../../../../shared/books/billing-refs.ts';
 import { isIn } from '../../../../shared/books/statements/closing.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
@@ -77,10 +78,9 @@ type Row = { id: string; line: StatementLine };
 type Read = (after: string, take: number) => Promise<Row[]>;
 
 async function refuseTooManyLines(sql: Services['sql'], workspaceId: string): Promise<void> {
-  const [found] = await sql<[{ records: number }]>`
-    select count(*)::int as records
-    from (select from billing_records where workspace_id = ${workspaceId} limit ${MOST_LINES + 1}) as counted`;
-  if (found.records > MOST_LINES) throw new ApiError('statements_too_many');
+  const beyond =
+    await sql`select from billing_records where workspace_id = ${workspaceId} offset ${MOST_LINES} limit 1`;
+  if (beyond.length > 0) throw new ApiError('statements_too_many');
 }
 
 /** The file of a closed month has the lines that were stored; any other one has those of all records that there are. */
@@ -95,8 +95,6 @@ async function readAll(read: Read, signal: AbortSignal): Promise<StatementLine[]
   }
 }
 
-type Known = { id: string; shard: number; workspaceId: string; externalMeterId: string };
-
 async function readLines(
   { sql, redis, books, clock }: Pick<Services, 'sql' | 'redis' | 'books' | 'clock'>,
   workspaceId: string,
@@ -104,7 +102,7 @@ async function readLines(
   { after, take }: { after: string; take: number },
 ): Promise<Row[]> {
   const { span, closing } = found;
-  const records = await sql<Known[]>`
+  const records = await sql<BillingRef[]>`
     select b.id, b.shard, b.workspace_id, b.external_meter_id from billing_records b
     where b.workspace_id = ${workspaceId} and b.id > ${after}
       ${

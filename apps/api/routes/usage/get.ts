@@ -7,7 +7,7 @@ import { formats } from '../../../../shared/contract/validate.ts';
 import { csv, formParameters, inForm } from '../../http/forms.ts';
 import { route } from '../../http/route.ts';
 import { requireUsageOfBilling } from '../../resources/billings/billings.ts';
-import { rangeParameters, readPeriods } from '../../resources/usage-range.ts';
+import { FIRST_DAY, LAST_DAY, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
 import {
   columnsOf,
   groupByParameter,
@@ -84,20 +84,13 @@ export const getUsage = route('get', '/api/v1/usage/{bid}', {
   },
 });
 
-// The first and last day that the books can store.
-const FIRST_DAY = '1970-01-01';
-const LAST_DAY = '2149-06-05';
-
 function readDays(given: { from?: string; to?: string }): Periods {
   const { from = FIRST_DAY, to = LAST_DAY } = given;
   for (const [path, text] of Object.entries({ from, to }))
     if (!formats.date(text)) throw invalidField(path, 'must be a day, YYYY-MM-DD');
   if (given.from && given.to && from > to) throw invalidField('from', 'must not be after to');
+  const clamp = (day: string) => (day < FIRST_DAY ? FIRST_DAY : day > LAST_DAY ? LAST_DAY : day);
   return daysOfUtc(clamp(from), clamp(to));
-}
-
-function clamp(day: string): string {
-  return day < FIRST_DAY ? FIRST_DAY : day > LAST_DAY ? LAST_DAY : day;
 }
 
 function rowsAsCsv(columns: readonly string[], data: readonly Record<string, string | number | boolean>[]): string {

@@ -73,7 +73,7 @@ export const testWebhook = route('post', '/api/v1/webhook/{wid}/test', {
     await requireDeliverable(sql, caller.teamId, row);
     const told = { teamId: caller.teamId, webhookId: row.id, workspaceId: row.workspaceId, atMs: clock.now() };
     const deliveryId = await notifyOneWebhook(sql, told);
-    changed('webhook', row.id, { after: { tested: deliveryId } });
+    changed({ resource: 'webhook', id: row.id, after: { tested: deliveryId } });
     const [delivery] = await deliveryRows(sql, row.id, { id: deliveryId });
     return { delivery: presentDelivery(delivery!) };
   },
@@ -96,7 +96,7 @@ export const redeliverWebhook = route('post', '/api/v1/webhook/{wid}/delivery/{d
       update webhook_deliveries set state = 'WAITING', attempts = 0, next_at = now(), ended_at = null
       where id = ${before.id} and (claimed_until is null or claimed_until < now())`;
     await sql`select pg_notify(${WEBHOOKS_CHANNEL}, '')`;
-    changed('webhook', row.id, { after: { redelivered: before.id } });
+    changed({ resource: 'webhook', id: row.id, after: { redelivered: before.id } });
     const [delivery] = await deliveryRows(sql, row.id, { id: before.id });
     return { delivery: presentDelivery(delivery!) };
   },

@@ -1,16 +1,14 @@
 import { Type } from 'typebox';
-import type { Caller } from '../../../../shared/contract/caller.ts';
-import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
 import { named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
-import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../../shared/values/webhook-target.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam, requireWorkspace, withinSight } from '../../resources/access/access.ts';
 import { lockName } from '../../resources/rows.ts';
-import { webhooks, webhook, deleteWebhooks, type WebhookRow } from '../../resources/webhooks.ts';
+import { requireTarget, webhooks, webhook, type WebhookRow } from '../../resources/webhooks.ts';
 
 const MOST_WEBHOOKS = 20;
 
@@ -41,9 +39,8 @@ export const createWebhook = route('post', '/api/v1/webhook', {
     if (body.workspaceId === undefined) requireWholeTeam(caller);
     else await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
     await lockName(sql, `webhooks of ${caller.teamId}`);
-    const [{ count }] = await sql<[{ count: number }]>`
-      select count(*)::int as count from webhooks where team_id = ${caller.teamId} and deleted_at is null`;
-    if (count >= MOST_WEBHOOKS) throw new ApiError('webhook_limit_reached');
+    const isOfTeam = sql`team_id = ${caller.teamId} and deleted_at is null`;
+    await webhooks.requireFew(sql, isOfTeam, MOST_WEBHOOKS, 'webhook_limit_reached');
 
     const webhookId = newId('hook');
     const secret = newWebhookSecret();
@@ -54,9 +51,7 @@ export const createWebhook = route('post', '/api/v1/webhook', {
       secretSealed: sealer.seal(secret, webhookSecretPlace(webhookId)),
       sealedUnder: sealer.keyName,
     });
-    const made = webhooks.present(row);
-    changed('webhook', webhookId, { after: made });
-    return { webhook: { ...made, secret } };
+    return { webhook: { ...webhooks.say(changed, { after: row }), secret } };
   },
 });
 
@@ -107,8 +102,7 @@ export const updateWebhook = route('patch', '/api/v1/webhook/{wid}', {
           failing_since = case when not ${begins} then failing_since end, is_slow = is_slow and not ${begins}, updated_at = now()
       where id = ${before.id} returning ${webhooks.columns(sql)}`;
     if (begins) await sql`select pg_notify(${WEBHOOKS_CHANNEL}, '')`;
-    changed('webhook', row.id, { before: webhooks.present(before), after: webhooks.present(row) });
-    return { webhook: webhooks.present(row) };
+    return { webhook: webhooks.say(changed, { before, after: row }) };
   },
 });
 
@@ -145,8 +139,7 @@ export const rotateWebhookSecret = route('post', '/api/v1/webhook/{wid}/rotate',
           previous_until = case when previous_until > now() then previous_until else now() + interval '24 hours' end,
           sealed_under = ${sealer.keyName}, updated_at = now()
       where id = ${before.id} returning ${webhooks.columns(sql)}`;
-    changed('webhook', row.id, { before: webhooks.present(before), after: webhooks.present(row) });
-    return { webhook: { ...webhooks.present(row), secret } };
+    return { webhook: { ...webhooks.say(changed, { before, after: row }), secret } };
   },
 });
 
@@ -158,13 +151,7 @@ export const deleteWebhook = route('delete', '/api/v1/webhook/{wid}', {
 
   async handle({ sql, params, caller, changed }) {
     const before = await webhooks.require(sql, params.wid, withinSight(sql, caller), { lock: true });
-    await deleteWebhooks(sql, changed, [before]);
+    await webhooks.end(sql, changed, [before]);
     return { webhook: webhooks.present(before) };
   },
 });
-
-/** Throws 400 for a URL that is not one to call. */
-function requireTarget(url: string, { teamId }: Caller, allowedTargets: readonly AllowedTarget[]): void {
-  const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
-  if (typeof target === 'string') throw invalidField('/url', target);
-}

@@ -19,7 +19,6 @@ import { readWorkspace } from '../../resources/workspaces.ts';
 import { present } from '../../resources/rows.ts';
 import { route } from '../../http/route.ts';
 import { readProof } from '../../../../shared/books/reconciling/unproved-records.ts';
-import { formatCredits } from '../../../../shared/values/credits.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 
 const closing = named(
@@ -71,7 +70,9 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
       await sql`
         update workspace_months set accepts_differences = true, looked_at = null
         where workspace_id = ${params.id} and month = ${month}`;
-      changed('workspace_month', params.id, {
+      changed({
+        resource: 'workspace_month',
+        id: params.id,
         before: { month, acceptsDifferences: false },
         after: { month, acceptsDifferences },
       });
@@ -84,7 +85,7 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
     if (next.span.endMs > clock.now())
       throw invalidField('/month', `must be over in the workspace's time zone, ${next.span.timezone}`);
     const begun = await beginMonth(sql, params.id, next, { acceptsDifferences });
-    changed('workspace_month', params.id, { after: { month, acceptsDifferences } });
+    changed({ resource: 'workspace_month', id: params.id, after: { month, acceptsDifferences } });
     return { closing: answer({ ...begun, waiting: null }) };
   },
 });
@@ -150,13 +151,7 @@ export const getWorkspaceProof = route('get', '/api/v1/workspace/{id}/proof', {
       proof: {
         ...(atMs !== undefined && { provedAt: new Date(atMs).toISOString() }),
         ...counts,
-        different: found.map(({ id: billingId, differenceMicros, heldDifferenceMicros, since, ...record }) => ({
-          billingId,
-          ...record,
-          difference: formatCredits(differenceMicros),
-          heldDifference: formatCredits(heldDifferenceMicros),
-          since: since.toISOString(),
-        })),
+        different: found.map(({ id: billingId, ...record }) => present(different, { billingId, ...record })),
       },
     };
   },

@@ -2,17 +2,15 @@ import { Type, type Static } from 'typebox';
 import { invalidField } from '../../../../shared/contract/errors.ts';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
 import { nullable, object } from '../../../../shared/contract/schema-kinds.ts';
-import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isTimezone } from '../../../../shared/values/calendar.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
-import { alertsValue } from '../../resources/billings/billings.ts';
-import { jsonValue } from '../../resources/keys/keys.ts';
-import { deletePaymentSources, paymentSources } from '../../resources/payments/sources.ts';
-import { deleteMeters, meters } from '../../resources/meters.ts';
-import { deleteWebhooks, webhooks } from '../../resources/webhooks.ts';
+import { checkedAlerts } from '../../resources/billings/billings.ts';
+import { paymentSources } from '../../resources/payments/sources.ts';
+import { meters } from '../../resources/meters.ts';
+import { webhooks } from '../../resources/webhooks.ts';
 import { workspace, workspaces, readWorkspace } from '../../resources/workspaces.ts';
 
 const { name, timezone, keepClientAddresses, ...more } = workspace.properties;
@@ -51,12 +49,10 @@ export const createWorkspace = route('post', '/api/v1/workspace', {
       teamId: caller.teamId,
       keepClientAddresses: true,
       timezone: 'UTC',
-      ...stored(sql, body),
-      defaultAllowedIps: body.defaultAllowedIPs ?? [],
+      defaultAllowedIPs: [],
+      ...checked(body),
     });
-    const workspace = workspaces.present(row);
-    changed('workspace', row.id, { after: workspace });
-    return { workspace };
+    return { workspace: workspaces.say(changed, { after: row }) };
   },
 });
 
@@ -94,10 +90,8 @@ export const updateWorkspace = route('patch', '/api/v1/workspace/{id}', {
 
   async handle({ sql, params, body, caller, changed }) {
     const before = await readWorkspace(sql, caller, params.id, { lock: true });
-    const row = await workspaces.update(sql, before.id, stored(sql, body));
-    const workspace = workspaces.present(row);
-    changed('workspace', row.id, { before: workspaces.present(before), after: workspace });
-    return { workspace };
+    const row = await workspaces.update(sql, before.id, checked(body));
+    return { workspace: workspaces.say(changed, { before, after: row }) };
   },
 });
 
@@ -112,11 +106,11 @@ export const deleteWorkspace = route('delete', '/api/v1/workspace/{id}', {
     const before = await readWorkspace(sql, caller, params.id, { alone: true });
     // One record in each shard refuses all keys of the workspace. remove-deleted.ts then removes what Redis has of them.
     const row = await workspaces.remove(sql, before.id);
-    changed('workspace', row.id, { before: workspaces.present(before) });
+    workspaces.say(changed, { before });
     // The last thing that happens to them.
-    await deleteWebhooks(sql, changed, await webhooks.lockAll(sql, row.id));
-    await deleteMeters(sql, changed, await meters.lockAll(sql, row.id));
-    await deletePaymentSources(sql, changed, await paymentSources.lockAll(sql, row.id));
+    await webhooks.end(sql, changed, await webhooks.lockAll(sql, row.id));
+    await meters.end(sql, changed, await meters.lockAll(sql, row.id));
+    await paymentSources.end(sql, changed, await paymentSources.lockAll(sql, row.id));
     return { workspace: workspaces.present(row) };
   },
 });
@@ -124,15 +118,13 @@ export const deleteWorkspace = route('delete', '/api/v1/workspace/{id}', {
 type Given = Static<ReturnType<typeof object<typeof settings>>> & { name?: string };
 
 /** What a request sets, as it is stored. Throws 400 for what its schema can't tell. */
-function stored(sql: Query, { defaultAllowedIPs, defaultLimits, defaultAlerts, ...values }: Given) {
-  checkLimits('defaultLimits', defaultLimits);
+function checked({ defaultAllowedIPs, defaultAlerts, ...values }: Given) {
+  checkLimits('defaultLimits', values.defaultLimits);
   if (values.timezone !== undefined && !isTimezone(values.timezone))
     throw invalidField('/timezone', 'must be the IANA name of a time zone, such as Europe/Berlin');
   return {
     ...values,
-    defaultAllowedIps: defaultAllowedIPs === null ? [] : defaultAllowedIPs,
-    defaultLimits: jsonValue(sql, defaultLimits),
-    branding: jsonValue(sql, values.branding),
-    defaultAlerts: alertsValue(sql, 'defaultAlerts', defaultAlerts),
+    ...(defaultAllowedIPs !== undefined && { defaultAllowedIPs: defaultAllowedIPs ?? [] }),
+    defaultAlerts: defaultAlerts && checkedAlerts('defaultAlerts', defaultAlerts),
   };
 }
