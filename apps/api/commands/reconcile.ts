@@ -1,17 +1,17 @@
 import '../../../shared/runtime/require-node.ts';
 import { abortAfter, systemClock } from '../../../shared/runtime/clock.ts';
-import { billingRefsAfter } from '../../../shared/books/billing-refs.ts';
+import { billingRefsAfter, type BillingRef } from '../../../shared/books/billing-refs.ts';
 import { unprovedMeters } from '../../../shared/books/meters/proof.ts';
 import { formatCredits, formatSum } from '../../../shared/values/credits.ts';
 import type { MissingNumbers } from '../../../shared/books/reconciling/missing-numbers.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
 import { table } from '../../../shared/values/table.ts';
+import { batchesById } from '../sync/batches.ts';
 import { progressLine, runTool } from './tool.ts';
 
 // Compares all billing records with their books: `npm run reconcile`. Exits with 1 if any differs, else with 2 if events
 // were on their way for too long to decide, or if a balance or its books can't be read.
-const RECORDS_AT_ONCE = 500;
 const PATIENCE_MS = 30_000;
 
 await runTool('reconcile', async (stores) => {
@@ -21,8 +21,8 @@ await runTool('reconcile', async (stores) => {
   const lines: string[][] = [];
   let seen = 0;
   let unknown = 0;
-  for (let after = '', more = true; more;) {
-    const refs = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
+  const records = batchesById<BillingRef>((after, most) => billingRefsAfter(stores.sql, 'all', after, most));
+  for await (const refs of records) {
     // A store may pause, and right after a start shards are still closed.
     const results = await retry(systemClock, abortAfter(systemClock, PATIENCE_MS), stores.log, 'the comparison', () =>
       reconcile(stores, refs, PATIENCE_MS),
@@ -38,8 +38,6 @@ await runTool('reconcile', async (stores) => {
     }
     seen += refs.length;
     progress.show(() => `compared ${seen.toLocaleString('en')} of ${total.toLocaleString('en')} billing records`);
-    after = refs.at(-1)?.id ?? after;
-    more = refs.length === RECORDS_AT_ONCE;
   }
   progress.end();
   let [metersDiffer, metersUnknown] = [0, 0];

@@ -1,6 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
-import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
+import { billingKey, billingRefsAfter, type BillingRef } from '../../../shared/books/billing-refs.ts';
 import { markUnsummedDays } from '../../../shared/books/sums/marked-days.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { versionOf } from '../../../shared/stores/records.ts';
@@ -12,6 +12,7 @@ import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { forgetHead } from '../audit/chain.ts';
 import { endUncopied, refuseChanged, type Newer } from '../resources/revocations/after-restore.ts';
+import { batchesById } from '../sync/batches.ts';
 import type { Entry } from '../sync/change.ts';
 import { loadShard } from '../sync/sync.ts';
 import { rebuild } from './rebuild.ts';
@@ -32,7 +33,6 @@ type RecordEntry = Entry & { value: string };
 // The versions of a generation stay below those of the next, and those of a thousand generations below 2^53.
 const GENERATION = 1_000_000_000_000;
 const ASK_WITHIN_MS = 5_000;
-const RECORDS_AT_ONCE = 1_000;
 const ASKED_AT_ONCE = 64;
 const LAST_IN_BOOKS = "select billing_id, max(number) from usage_events where kind = 'adjustment' group by billing_id";
 
@@ -130,9 +130,8 @@ async function beginGeneration(tx: Transaction, { lastChange, lastEpoch, adjustm
 /** The number of each record's last adjustment, in Redis or in the books: its event may still be on its way from one to the other. */
 async function lastAdjustments(stores: ToolStores): Promise<Map<string, number>> {
   const last = new Map(await readRows<[billingId: string, number: number]>(stores.books, LAST_IN_BOOKS));
-  let after = '';
-  for (;;) {
-    const refs = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
+  const records = batchesById<BillingRef>((after, most) => billingRefsAfter(stores.sql, 'all', after, most));
+  for await (const refs of records) {
     const inRedis = await mapLimited(refs, ASKED_AT_ONCE, (ref) =>
       stores.redis.node(ref.shard).client.hget(billingKey(ref), 'a'),
     );
@@ -140,7 +139,6 @@ async function lastAdjustments(stores: ToolStores): Promise<Map<string, number>>
       const number = Math.max(last.get(id) ?? 0, Number(inRedis[i] ?? 0));
       if (number > 0) last.set(id, number);
     }
-    if (refs.length < RECORDS_AT_ONCE) return last;
-    after = refs.at(-1)!.id;
   }
+  return last;
 }

@@ -10,7 +10,7 @@ import { asQuotaExceeded } from '../resources/quotas.ts';
 import { storeRecorded, type Recorded, type SayChanged, auditClient, operationName } from '../resources/record.ts';
 import type { StoredChange } from '../sync/change.ts';
 import { lastChange, newestOf } from '../sync/sweeper.ts';
-import { applyChanges } from '../sync/sync.ts';
+import { applyChanges, shardsOf } from '../sync/sync.ts';
 import { once, type KeptAnswer, type Repeatable } from './idempotency.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
 
@@ -132,9 +132,7 @@ async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefu
  */
 async function requireInForce(tx: Transaction, redis: ShardedRedis, changes: StoredChange[]): Promise<void> {
   const changeIds = changes.map((change) => change.id);
-  const everywhere = changes.some((change) => change.shard === null);
-  const shards = everywhere ? undefined : [...new Set(changes.map((change) => change.shard!))];
-  const open = await requireOpen(redis, OPEN_WITHIN_MS, shards);
+  const open = await requireOpen(redis, OPEN_WITHIN_MS, shardsOf(changes));
   const [{ follows, last }] = await tx<[{ follows: boolean; last: number }]>`
     select exists (select from changes where id = ${Math.min(...changeIds) - 1}) as follows, ${lastChange(tx, changeIds)} as last`;
   const newest = Math.max(newestOf(open), follows ? 0 : newestOf(await lastKnown(redis)));

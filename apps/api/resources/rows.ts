@@ -81,7 +81,7 @@ function columnOf(field: string): string {
   return field.replace(/IPs|[A-Z]/g, (part) => `_${part.toLowerCase()}`);
 }
 
-const JSON_FIELDS = /^(alerts|branding|default(Alerts|Limits)|eventNames|externalIds|limits|metadata|rules)$/;
+const JSON_FIELDS = /^(alerts|branding|default(Alerts|Limits)|eventNames|externalIds|limits|metadata|prices|rules)$/;
 
 /** Values by their fields as values of columns. Nothing stays as it is. */
 export function stored(sql: Query, values: Record<string, unknown>): Record<string, string> {

@@ -81,11 +81,17 @@ export async function writeEntries(sql: Sql, redis: ShardedRedis, grant: EntryGr
   }
 }
 
+/** The shards that changes are for; undefined: all. */
+export function shardsOf(changes: Change[]): number[] | undefined {
+  const shards = new Set(changes.map(({ shard }) => shard));
+  return shards.has(null) ? undefined : ([...shards] as number[]);
+}
+
 /** Counts from before the entries are loaded: a process that stops between loading and writing must not write later. */
 function writeDeadline(redis: ShardedRedis, changes: StoredChange[]): (shard: number) => number {
-  const everywhere = changes.some((change) => change.shard === null);
-  const shards = everywhere ? undefined : [...new Set(changes.map((change) => change.shard!))];
-  const deadlines = new Map([...redis.byNode(shards).keys()].map((node) => [node, node.notAfter(WRITE_WITHIN_MS)]));
+  const deadlines = new Map(
+    [...redis.byNode(shardsOf(changes)).keys()].map((node) => [node, node.notAfter(WRITE_WITHIN_MS)]),
+  );
   return (shard) => deadlines.get(redis.node(shard)) ?? 0;
 }
 

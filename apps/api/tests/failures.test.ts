@@ -31,8 +31,8 @@ const unasked = new Set([
   'coalesce(keys_removed_at',
   'select billing_id from unsettled_records',
   'from audit_unchained',
-  'secret_sealed as first',
-  'private_encrypted as first',
+  '"secret_sealed" as first',
+  '"private_encrypted" as first',
 ]);
 const hung = createServer(
   (request) => void text(request).then((query) => asked(decodeURIComponent(request.url!) + query)),

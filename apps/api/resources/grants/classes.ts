@@ -3,6 +3,7 @@ import { NEVER, PLAIN_CLASS } from '../../../../shared/stores/account-settings.t
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { MAX_MICROS } from '../../../../shared/values/credits.ts';
 import { newId } from '../../../../shared/values/ids.ts';
+import { stored } from '../rows.ts';
 
 // Grants of a billing record as Postgres keeps them: by class, of which those that have begun are one sum. All of it happens
 // under the lock of the record's row.
@@ -52,27 +53,19 @@ export async function addGrant(
   if (limited && grant.beginsAt > nowMs && pending >= MOST_PENDING) throw new ApiError('grant_pending_limit_reached');
   const ref = await classOf(sql, record, grant, nowMs);
   if (ref !== PLAIN_CLASS) await addClass(sql, record, { ...grant, ref, teamId: maker.teamId });
-  const {
-    id,
-    amountMicros,
-    name = null,
-    priority,
-    beginsAt,
-    expiresAt,
-    metadata,
-    period,
-    rollover,
-    planId = null,
-  } = grant;
-  await sql`
-    insert into grants (id, team_id, billing_id, class, amount_micros, name, priority, begins_at, expires_at, metadata,
-                        schedule_id, period, rolls_until, plan_id, token_id, request_id)
-    values (${id}, ${maker.teamId}, ${record.id}, ${ref}, ${amountMicros}, ${name}, ${priority}, ${beginsAt}, ${expiresAt},
-            ${metadata === undefined ? null : sql.json(metadata as never)}, ${period?.scheduleId ?? null},
-            ${period?.number ?? null}, ${rollover?.until ?? null}, ${planId}, ${maker.tokenId}, ${maker.requestId})`;
+  const { period, rollover, ...given } = grant;
+  const of = {
+    teamId: maker.teamId,
+    tokenId: maker.tokenId,
+    requestId: maker.requestId,
+    billingId: record.id,
+    class: ref,
+  };
+  const ofPeriod = { scheduleId: period?.scheduleId, period: period?.number, rollsUntil: rollover?.until };
+  await sql`insert into grants ${sql(stored(sql, { ...given, ...of, ...ofPeriod }))}`;
   if (isOfItsOwn(ref)) await partPending(sql, record, grant, nowMs);
   // A record with what has begun of the plain class alone stays a plain one.
-  if (ref !== PLAIN_CLASS || beginsAt > nowMs)
+  if (ref !== PLAIN_CLASS || grant.beginsAt > nowMs)
     await sql`update billing_records set has_classes = true where id = ${record.id}`;
   await countBegun(sql, record, nowMs);
   if (limited || paid) await requireFewClasses(sql, record, nowMs, paid);

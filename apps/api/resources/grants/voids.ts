@@ -48,14 +48,13 @@ export async function voidGrant(
   const voidNumber = isWhole ? null : lastClass;
   await sql`
     update grants set voided_at = ${row.voidedAt}, void_reason = ${row.voidReason}, void_number = ${voidNumber} where id = ${row.id}`;
-  const adjustmentId = newId('evt');
-  await sql`
-    insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id,
-                             grant_id, class, void_number, before_micros, grant_micros)
-    values (${adjustmentId}, ${teamId}, ${billingId}, ${number}, 0, 'default', ${dayOf(atMs)}, ${row.voidReason},
-            ${tokenId}, ${requestId}, ${row.id}, ${row.number}, ${voidNumber}, ${row.hasBegun ? row.beforeMicros : TO_COME}, ${micros})`;
-  await newVersion(sql, billingId);
-  return adjustmentId;
+  const by = { id: newId('evt'), teamId, tokenId, requestId, billingId, number, reason: row.voidReason };
+  const nothing = { amountMicros: 0, usageName: 'default', day: dayOf(atMs) };
+  const beforeMicros = row.hasBegun ? row.beforeMicros : TO_COME;
+  const voids = { grantId: row.id, class: row.number, voidNumber, beforeMicros, grantMicros: micros };
+  await sql`insert into adjustments ${sql({ ...by, ...nothing, ...voids })}`;
+  await sql`update billing_records set version = version + 1, updated_at = now() where id = ${billingId}`;
+  return by.id;
 }
 
 /**
@@ -77,7 +76,3 @@ export async function partGrant(sql: Query, grantId: string, micros: number): Pr
 
 const WHOLE_CLASS = -1;
 const TO_COME = -1;
-
-async function newVersion(sql: Query, billingId: string): Promise<void> {
-  await sql`update billing_records set version = version + 1, updated_at = now() where id = ${billingId}`;
-}

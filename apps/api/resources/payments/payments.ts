@@ -14,7 +14,7 @@ import { refuseButTooMany } from '../grants/schedules.ts';
 import { partGrant, voidGrant } from '../grants/voids.ts';
 import { liftQuotas } from '../quotas.ts';
 import type { SayChanged } from '../record.ts';
-import { answered, columnsOf, jsonValue, lockName, present, tableOf, without, type Row } from '../rows.ts';
+import { answered, columnsOf, lockName, stored, present, tableOf, without, type Row } from '../rows.ts';
 import { paymentEvents, type PaymentRule, type SourceRow } from './sources.ts';
 import type { Paid, PaymentNews } from './stripe-events.ts';
 
@@ -136,17 +136,14 @@ async function objectOf(settling: Settling, names: string[]): Promise<string> {
 
 /** Gives whether it is new. What was not granted is as the source that tells it again says: the one before may be deleted. */
 async function insertPayment({ sql, source, maker }: Settling, objectId: string, paid: Paid): Promise<boolean> {
-  const { event, amount, currency, customer, externalMeterId, topUpId, prices, paidAt } = paid;
+  const by = { id: newId('pay'), teamId: maker.teamId, workspaceId: source.workspaceId, sourceId: source.id };
   const [row] = await sql<{ isNew: boolean }[]>`
-    insert into payments as known (id, team_id, workspace_id, source_id, object_id, event, state, amount, currency, customer,
-                                   external_meter_id, top_up_id, prices, paid_at)
-    values (${newId('pay')}, ${maker.teamId}, ${source.workspaceId}, ${source.id}, ${objectId}, ${event}, 'NO_RULE', ${amount},
-            ${currency}, ${customer ?? null}, ${externalMeterId ?? null}, ${topUpId ?? null}, ${jsonValue(sql, prices ?? null)}, ${paidAt})
+    insert into payments ${sql(stored(sql, { ...by, objectId, state: 'NO_RULE', ...paid }))}
     on conflict (workspace_id, object_id) do update
     set source_id = excluded.source_id, event = excluded.event, amount = excluded.amount, currency = excluded.currency,
         customer = excluded.customer, external_meter_id = excluded.external_meter_id, top_up_id = excluded.top_up_id,
         prices = excluded.prices, paid_at = excluded.paid_at
-    where known.grant_id is null
+    where payments.grant_id is null
     returning xmax = 0 as is_new`;
   return row?.isNew === true;
 }

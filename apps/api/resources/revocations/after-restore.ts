@@ -4,7 +4,7 @@ import { isGone, readRecord } from '../../../../shared/stores/records.ts';
 import { chunks } from '../../../../shared/values/chunks.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import type { Entry } from '../../sync/change.ts';
-import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from '../record.ts';
+import { recordAudit, type AuditOrigin } from '../record.ts';
 import { billings, type BillingRow } from '../billings/billings.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
 import { ofLiveWorkspace } from '../access/link-tokens.ts';
@@ -29,12 +29,10 @@ export async function refuseChanged(tx: Transaction, newer: Newer[]): Promise<st
   const [deleted, changed] = [true, false].map((isDeleted) =>
     of('workspace').filter(({ inRedis }) => isGone(inRedis) === isDeleted),
   );
-  const gone = (resource: AuditResource, present: (row: never) => object) => (row: { id: string }) =>
-    ({ resource, id: row.id, before: present(row as never) }) satisfies AuditLine;
   const ended = {
     tokens: ['access_tokens', 'revoked_at', accessTokens, revokedToken],
-    scopes: ['scopes', 'deleted_at', scopes, gone('scope', scopes.present)],
-    workspaces: ['workspaces', 'deleted_at', workspaces, gone('workspace', workspaces.present)],
+    scopes: ['scopes', 'deleted_at', scopes, (before: never) => scopes.recorded({ before })],
+    workspaces: ['workspaces', 'deleted_at', workspaces, (before: never) => workspaces.recorded({ before })],
   } as const;
   const end = (what: keyof typeof ended) => async (ids: string[]) => {
     const [table, column, { columns }, lineOf] = ended[what];

@@ -102,31 +102,20 @@ export async function* revokePages(sql: Sql, redis: ShardedRedis, origin: AuditO
 
 /** A stolen token may have made some, which tell a stranger what happens and what is used, or make credits of what a stranger signs. A team has a few. */
 async function disableWebhooks(tx: Transaction, teamId: string): Promise<Recorded[]> {
-  const rows = await tx<{ id: string }[]>`
-    update webhooks set enabled = false, disabled_reason = 'REQUESTED', disabled_at = now(), updated_at = now()
-    where team_id = ${teamId} and enabled and deleted_at is null returning id`;
-  const meters = await tx<{ id: string }[]>`
-    update meter_destinations set enabled = false, updated_at = now()
-    where team_id = ${teamId} and enabled and deleted_at is null returning id`;
-  const sources = await tx<{ id: string }[]>`
-    update payment_sources set secret_sealed = null, previous_sealed = null, previous_until = null, updated_at = now()
-    where team_id = ${teamId} and secret_sealed is not null and deleted_at is null returning id`;
-  const after = { enabled: false, disabledReason: 'REQUESTED' };
-  return [
-    ...rows.map(({ id }): Recorded => ({ resource: 'webhook', id, before: { enabled: true }, after })),
-    ...meters.map(({ id }): Recorded => ({
-      resource: 'meter_destination',
-      id,
-      before: { enabled: true },
-      after: { enabled: false },
-    })),
-    ...sources.map(({ id }): Recorded => ({
-      resource: 'payment_source',
-      id,
-      before: { hasSecret: true },
-      after: { hasSecret: false },
-    })),
-  ];
+  const secrets = tx`secret_sealed = null, previous_sealed = null, previous_until = null`;
+  const asked = tx`enabled = false, disabled_reason = 'REQUESTED', disabled_at = now()`;
+  const recorded: Recorded[] = [];
+  for (const [resource, live, set, before, after] of [
+    ['webhook', tx`enabled`, asked, { enabled: true }, { enabled: false, disabledReason: 'REQUESTED' }],
+    ['meter_destination', tx`enabled`, tx`enabled = false`, { enabled: true }, { enabled: false }],
+    ['payment_source', tx`secret_sealed is not null`, secrets, { hasSecret: true }, { hasSecret: false }],
+  ] as const) {
+    const rows = await tx<{ id: string }[]>`
+      update ${tx(`${resource}s`)} set ${set}, updated_at = now()
+      where team_id = ${teamId} and ${live} and deleted_at is null returning id`;
+    recorded.push(...rows.map(({ id }) => ({ resource, id, before, after })));
+  }
+  return recorded;
 }
 
 function isNext(tx: Transaction, teamId: string, after: string) {

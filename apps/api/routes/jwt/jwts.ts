@@ -180,13 +180,8 @@ function present(checked: CheckedJwt): Static<typeof response> {
   const { status, claims } = checked;
   if (status === 'INVALID') return { status, ...(checked.reason && { reason: checked.reason }) };
   const { exp, aud, [WORKSPACES_CLAIM]: workspaceIds } = claims;
-  return {
-    status,
-    payload: givenPayload(claims),
-    exp,
-    ...(typeof aud === 'string' && { aud }),
-    ...(workspaceIds && { workspaceIds }),
-  };
+  const audience = typeof aud === 'string' && { aud };
+  return { status, payload: givenPayload(claims), exp, ...audience, ...(workspaceIds && { workspaceIds }) };
 }
 
 type Revocable = { jti: string; expiresAt?: Date; isOver?: boolean };

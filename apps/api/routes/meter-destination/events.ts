@@ -13,7 +13,7 @@ import {
   whole,
 } from '../../../../shared/contract/schema-kinds.ts';
 import { externalIdOf, METERS_CHANNEL, triedAt } from '../../../../shared/stores/meters.ts';
-import { formatCredits, formatSum } from '../../../../shared/values/credits.ts';
+import { formatSum } from '../../../../shared/values/credits.ts';
 import { meterValue } from '../../../../shared/values/meter-kinds.ts';
 import { DAY_MS, dayNumber } from '../../../../shared/values/periods.ts';
 import { listRoute } from '../../http/pages.ts';
@@ -83,13 +83,7 @@ export const listMeterEvents = listRoute('/api/v1/meter-destination/{mid}/events
         from meter_events where destination_id = ${row.id} and ${matching(sql, { state, billingId })}
           ${before === '' ? sql`` : sql`and id < ${before}`}
         order by id desc limit ${take}`,
-      present: (event) =>
-        present(meterEvent, {
-          ...event,
-          hour: event.hour.toISOString(),
-          credits: formatCredits(event.micros),
-          value: meterValue(row.kind, event.quantity, row.unitMicros),
-        }),
+      present: (event) => present(meterEvent, { ...event, hour: event.hour.toISOString(), ...amountsOf(event, row) }),
     };
   },
 });
@@ -183,17 +177,16 @@ export const previewMeterEvents = route('get', '/api/v1/meter-destination/{mid}/
       if (events.length > MOST_PREVIEWED) break;
     }
     return {
-      events: events.slice(0, MOST_PREVIEWED).map((event) => previewOf(event, row)),
+      events: events.slice(0, MOST_PREVIEWED).map((event) => {
+        return present(previewed, { ...event, hour: new Date(event.hourMs).toISOString(), ...amountsOf(event, row) });
+      }),
       isWhole: events.length <= MOST_PREVIEWED,
     };
   },
 });
 
-function previewOf(event: PlannedEvent, { kind, unitMicros }: MeterRow) {
-  const { billingId, usageName, hourMs, micros, events, externalId, eventName, state, quantity } = event;
-  const hour = new Date(hourMs).toISOString();
-  const value = meterValue(kind, quantity, unitMicros);
-  return { billingId, hour, usageName, credits: formatCredits(micros), events, externalId, eventName, value, state };
+function amountsOf({ micros, quantity }: Pick<PlannedEvent, 'micros' | 'quantity'>, { kind, unitMicros }: MeterRow) {
+  return { creditsMicros: micros, value: meterValue(kind, quantity, unitMicros) };
 }
 
 const sum = (what: string, example: string) => plainText(32, `${what}: decimal text`, example);
