@@ -1,6 +1,6 @@
 import type { KeptUsage, VerifyInput } from './kept-usage.ts';
 import type { HeaderOf } from './key.ts';
-import { unknownOption } from './option-names.ts';
+import { unknownOption } from './given.ts';
 import type { Refusal, RefusalBody } from './refusal.ts';
 
 /** What a request costs, as decimal text, and the name under which its usage is counted. */

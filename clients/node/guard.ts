@@ -1,6 +1,6 @@
 import type { Keytally } from './client.ts';
 import { clockOf } from './clock.ts';
-import { refusals } from './contract.ts';
+import { refusals, type Decision as Verification } from './contract.ts';
 import { KeytallyError, NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES } from './error.ts';
 import {
   checkOptions,
@@ -15,8 +15,7 @@ import type { KeptCall } from './kept-usage.ts';
 import { keysOf } from './key.ts';
 import { rateLimitHeaders, refusalOf, refusedFor, type Answer, type Refusal, type Refused } from './refusal.ts';
 import { noteSettling } from './settling.ts';
-import type { Verification } from './status.ts';
-import { callBack } from './callback.ts';
+import { callBack } from './given.ts';
 
 /** Whose request it is: the verification's answer, or `UNDECIDED` where `open` let the request pass. */
 export type Identity = Omit<Verification, 'status'> & { status: 'VALID' | 'UNDECIDED' };

@@ -1,12 +1,12 @@
 export { each, keytally, type ClientOptions, type Keytally } from './client.ts';
-export type { Contract, WebhookData, WebhookEvent } from './contract.ts';
+export { displayForms } from './contract.ts';
+export type { Contract, Decision as Verification, WebhookData, WebhookEvent } from './contract.ts';
 export { KeytallyError } from './error.ts';
 export { fastifyGuard, honoGuard, koaGuard, nodeGuard } from './frameworks.ts';
 export type { Cost, GuardOptions, HoldOptions } from './guard-options.ts';
 export { identityOf, type Identity } from './guard.ts';
 export { capture, captureAtEnd } from './hold.ts';
-export { keepUsage, type KeptUsage, type KeptUsageOptions, type VerifyInput } from './kept-usage.ts';
+export { keepUsage, type KeptUsage, type KeptUsageOptions, type Status, type VerifyInput } from './kept-usage.ts';
 export { keysOf } from './key.ts';
 export { problemJson, type Refusal, type RefusalBody } from './refusal.ts';
 export type { CallOptions } from './send.ts';
-export { displayForms, type Status, type Verification } from './status.ts';

@@ -1,14 +1,13 @@
 import type { Keytally } from './client.ts';
-import { callBack } from './callback.ts';
 import { clockOf } from './clock.ts';
-import type { Contract } from './contract.ts';
+import type { Contract, Decision } from './contract.ts';
 import { isPassing, KeytallyError } from './error.ts';
-import { unknownOption } from './option-names.ts';
-import type { Status } from './status.ts';
+import { callBack, unknownOption } from './given.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
 /** A verification without an answer. `sentAtMs`, by the client's clock, is set once keytally may have debited it. */
 export type KeptCall = { input: VerifyInput; idempotencyKey: string; sentAtMs?: number };
+export type Status = Decision['status'];
 type Lost = Exclude<Status, 'VALID'> | 'DOUBTFUL' | KeytallyError;
 
 export type KeptUsageOptions = {

@@ -1,5 +1,4 @@
-import { refusals, type Refused } from './contract.ts';
-import type { Verification } from './status.ts';
+import { refusals, type Decision as Verification, type Refused } from './contract.ts';
 
 export type { Refused };
 

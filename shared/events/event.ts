@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { isId } from '../values/ids.ts';
 import {
   ADJUSTMENTS,
@@ -98,11 +97,6 @@ export const eventFields = {
 export type UsageEvent = {
   [Name in keyof typeof eventFields]: ReturnType<(typeof eventFields)[Name]['read']>;
 };
-
-/** The id of a line that a script makes: of a hold's characters, or of a billing record for a moment, and of its own number. */
-export function lineId(of: string, epoch: number, sequence: number): string {
-  return `evt_0${createHash('sha1').update(`${of} ${epoch} ${sequence}`).digest('hex').slice(0, 25)}`;
-}
 
 /** The one field of an outbox entry. Its value is the JSON of each event of one script, a line each. */
 export const EVENT_FIELD = 'e';

@@ -12,9 +12,10 @@ const ANSWER_WITHIN_MS = 1_000;
 const FSYNC_EVERY_MS = 1_200;
 
 /**
- * Tells what a server has surely brought to its disk. It proves by INFO alone that an fsync was made, since Redis before 7.2 has no WAITAOF. Take a look A that found no fsync in
- * progress, and a look B that was sent 1.2 s later or more. By B's answer Redis has started an fsync after A. So when a look
- * C after B finds no fsync in progress again, what was written before A is on the disk.
+ * Tells what a server has surely brought to its disk. It proves by INFO alone that an fsync was made, since Redis before 7.2 has
+ * no WAITAOF. Take a look A that found no fsync in progress, and a look B that was sent 1.2 s later or more. By B's answer Redis
+ * has started an fsync after A. So when a look C after B finds no fsync in progress again, what was written before A is on the
+ * disk.
  *
  * Without an append-only file there is nothing to wait for.
  */

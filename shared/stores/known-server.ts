@@ -13,8 +13,9 @@ export function makeKnownServer(client: Redis, clock: Clock, inCluster: boolean)
   }
 
   // Learns from an answer that holds Redis time: when its command was sent, by our monotonic clock. The server read its clock
-  // after the command was sent and before the answer was here: that bounds the offset on both sides. The highest lower bound is kept, or a busy moment of ours would make deadlines early; it is wrong by the time
-  // that an answer travels. An offset above a new upper bound is wrong: the server's clock was set back.
+  // after the command was sent and before the answer was here: that bounds the offset on both sides. The highest lower bound is
+  // kept, or a busy moment of ours would make deadlines early; it is wrong by the time that an answer travels. An offset above a
+  // new upper bound is wrong: the server's clock was set back.
   function noteTime(redisNowMs: number, sentAt: number): void {
     const atLeast = redisNowMs - clock.monotonic();
     const atMost = redisNowMs + 1 - sentAt;

@@ -10,7 +10,10 @@ import type { RedisNode } from './redis-node.ts';
 const LOOK_EVERY_MS = 500;
 const ASK_WITHIN_MS = 1_000;
 
-/** Which server of a cluster holds each shard now: it follows the cluster's map, from some of its addresses on: it is read every half second, and when a server comes or goes. */
+/**
+ * Which server of a cluster holds each shard now: it follows the map of the cluster from some of its addresses on, which is read
+ * every half second and when a server comes or goes.
+ */
 export function followClusterMap(seeds: string[], open: (address: string) => RedisNode, log: Logger, clock: Clock) {
   const nodes = new Map<string, RedisNode>(seeds.map((address) => [address, connect(address)]));
   const listeners: (() => void)[] = [];

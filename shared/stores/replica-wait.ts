@@ -7,8 +7,9 @@ const WAIT_MS = 200;
 const ASK_AGAIN_MS = 500;
 
 /**
- * Waits until enough replicas of a server have what this client wrote. It does by WAIT, which speaks for everything that its connection sent before it. Only one WAIT is under way, for it holds up
- * the connection; all that is sent meanwhile shares the next one.
+ * Waits until enough replicas of a server have what this client wrote. It does by WAIT, which speaks for everything that its
+ * connection sent before it. Only one WAIT is under way, for it holds up the connection; all that is sent meanwhile shares the
+ * next one.
  */
 export function makeReplicaWait(client: Redis, clock: Clock, minReplicas: number) {
   let current: Promise<void> | undefined;

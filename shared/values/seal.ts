@@ -9,8 +9,8 @@ export type MasterKeys = readonly [current: Buffer, ...others: Buffer[]];
 export type Sealer = ReturnType<typeof makeSealer>;
 
 /**
- * Seals texts under the current master key, and opens texts that were sealed under any of the master keys, for one purpose. With a `callerSecret`, which only the caller holds, nothing
- * opens without the caller.
+ * Seals texts under the current master key, and opens texts that were sealed under any of the master keys, for one purpose. With
+ * a `callerSecret`, which only the caller holds, nothing opens without the caller.
  */
 export function makeSealer(masterKeys: MasterKeys, purpose: string, callerSecret = '') {
   const keys = masterKeys.map((masterKey) => deriveKey(masterKey, purpose, callerSecret));

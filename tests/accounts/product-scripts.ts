@@ -1,6 +1,7 @@
 import { decode } from '@msgpack/msgpack';
 import type { Redis } from 'ioredis';
-import { beginEvent, lineId, type UsageEvent } from '../../shared/events/event.ts';
+import { beginEvent, type UsageEvent } from '../../shared/events/event.ts';
+import { lineId } from '../helpers/events.ts';
 import { accountInBooks, type Void } from '../../shared/books/rebuilding/lost-accounts.ts';
 import {
   packAccountSettings,

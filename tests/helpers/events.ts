@@ -1,4 +1,5 @@
-import { beginEvent, dayOf, lineId, NO_CHANGES, type UsageEvent } from '../../shared/events/event.ts';
+import { hash } from 'node:crypto';
+import { beginEvent, dayOf, NO_CHANGES, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
 
 /** The workspace of events whose record is in no store. */
@@ -58,4 +59,9 @@ export function testEvent(chosen: Partial<UsageEvent>): UsageEvent {
     crossed: '',
     ...chosen,
   };
+}
+
+/** The id of a line that a script makes: of a hold's characters, or of a billing record for a moment, and of its own number. */
+export function lineId(of: string, epoch: number, sequence: number): string {
+  return `evt_0${hash('sha1', `${of} ${epoch} ${sequence}`).slice(0, 25)}`;
 }

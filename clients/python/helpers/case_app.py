@@ -16,8 +16,7 @@ from typing import Any
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from flask import Flask, jsonify, request
-from flask import Response as FlaskResponse
+from flask import Flask, Response as FlaskResponse, jsonify, request
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from keytally import AsyncClient, AsyncKeptUsage, Client, KeptUsage, KeytallyError, _kept, asgi, wsgi

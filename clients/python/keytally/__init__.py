@@ -1,19 +1,11 @@
 """Client of keytally: every operation, typed, and guards that protect an API with its keys."""
 
-from keytally._client import AsyncClient as AsyncClient
-from keytally._client import Client as Client
-from keytally._client import each as each
-from keytally._client import each_async as each_async
+from keytally._client import AsyncClient as AsyncClient, Client as Client, each as each, each_async as each_async
 from keytally._contract import DISPLAY_FORMS as DISPLAY_FORMS
 from keytally._guard import GuardError as GuardError
-from keytally._guard_options import Cost as Cost
-from keytally._guard_options import HoldOptions as HoldOptions
-from keytally._kept import AsyncKeptUsage as AsyncKeptUsage
-from keytally._kept import KeptUsage as KeptUsage
+from keytally._guard_options import Cost as Cost, HoldOptions as HoldOptions
+from keytally._kept import AsyncKeptUsage as AsyncKeptUsage, KeptUsage as KeptUsage
 from keytally._key import keys_of as keys_of
 from keytally._options import CallOptions as CallOptions
-from keytally.errors import KeytallyError as KeytallyError
-from keytally.errors import OptionError as OptionError
-from keytally.types import Decision as Decision
-from keytally.types import Identity as Identity
-from keytally.types import WebhookEvent as WebhookEvent
+from keytally.errors import KeytallyError as KeytallyError, OptionError as OptionError
+from keytally.types import Decision as Decision, Identity as Identity, WebhookEvent as WebhookEvent

@@ -10,17 +10,11 @@ from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
-from keytally._guard import KEYTALLY, Guard, hold_of
-from keytally._guard import capture_at_end as capture_at_end
-from keytally._guard import identity_of as identity_of
-from keytally._guard_options import GuardOptions
-from keytally._guard_options import Request as Request
+from keytally._guard import KEYTALLY, Guard, capture_at_end as capture_at_end, hold_of, identity_of as identity_of
+from keytally._guard_options import GuardOptions, Request as Request
 from keytally._hold import AsyncHold
 from keytally._kept import AsyncKeptUsage
-from keytally._refusal import Answer
-from keytally._refusal import Refusal as Refusal
-from keytally._refusal import RefusalBody as RefusalBody
-from keytally._refusal import problem_json as problem_json
+from keytally._refusal import Answer, Refusal as Refusal, RefusalBody as RefusalBody, problem_json as problem_json
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

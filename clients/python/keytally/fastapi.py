@@ -8,18 +8,11 @@ from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
-from keytally._guard import KEYTALLY
-from keytally._guard import Guard as _Guard
+from keytally._guard import KEYTALLY, Guard as _Guard
 from keytally._guard_options import GuardOptions
 from keytally._kept import AsyncKeptUsage
-from keytally._refusal import Answer
-from keytally._refusal import Refusal as Refusal
-from keytally._refusal import RefusalBody as RefusalBody
-from keytally._refusal import problem_json as problem_json
-from keytally.asgi import capture as capture
-from keytally.asgi import capture_at_end as capture_at_end
-from keytally.asgi import identity_of as identity_of
-from keytally.asgi import request_of
+from keytally._refusal import Answer, Refusal as Refusal, RefusalBody as RefusalBody, problem_json as problem_json
+from keytally.asgi import capture as capture, capture_at_end as capture_at_end, identity_of as identity_of, request_of
 
 
 class Refused(HTTPException):

@@ -13,16 +13,11 @@ from typing_extensions import Unpack
 from keytally import types
 from keytally._background import completed
 from keytally._client import Client
-from keytally._guard import KEYTALLY, Guard, hold_of
-from keytally._guard import capture_at_end as capture_at_end
-from keytally._guard import identity_of as identity_of
-from keytally._guard_options import GuardOptions
-from keytally._guard_options import Request as Request
+from keytally._guard import KEYTALLY, Guard, capture_at_end as capture_at_end, hold_of, identity_of as identity_of
+from keytally._guard_options import GuardOptions, Request as Request
 from keytally._hold import Hold
 from keytally._kept import KeptUsage
-from keytally._refusal import Refusal as Refusal
-from keytally._refusal import RefusalBody as RefusalBody
-from keytally._refusal import problem_json as problem_json
+from keytally._refusal import Refusal as Refusal, RefusalBody as RefusalBody, problem_json as problem_json
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]

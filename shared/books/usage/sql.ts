@@ -32,27 +32,20 @@ export type Statement = { query: string; params: Record<string, unknown> };
 /** Routes of an answer with more of them are counted together, as `other`, but for the largest. */
 export const MOST_ROUTES = 1_000;
 
-const fieldOf = {
-  billing: 'billingId',
-  usageName: 'usageName',
-  key: 'apiKeyId',
-  route: 'route',
-  customer: 'customerId',
-} as const satisfies Record<UsageGroup, string>;
-const columnOf = {
-  billingId: 'billing_id',
-  usageName: 'usage_name',
-  apiKeyId: 'key_id',
-  route: 'route',
-  customerId: 'customer_id',
-} as const;
+const fieldsOf = {
+  billing: ['billingId', 'billing_id'],
+  usageName: ['usageName', 'usage_name'],
+  key: ['apiKeyId', 'key_id'],
+  route: ['route', 'route'],
+  customer: ['customerId', 'customer_id'],
+} as const satisfies Record<UsageGroup, [field: string, column: string]>;
 
 /** A field of `usageSql` that tells the group of a row. */
-export type KeyField = keyof typeof columnOf | 'other';
+export type KeyField = (typeof fieldsOf)[UsageGroup][0] | 'other';
 
 /** The fields that `usageSql` groups by, after `period`. */
 export function keyFields(groupBy: readonly UsageGroup[]): KeyField[] {
-  const fields: KeyField[] = usageGroups.filter((group) => groupBy.includes(group)).map((group) => fieldOf[group]);
+  const fields: KeyField[] = keysOf(groupBy).map(([field]) => field);
   return groupBy.includes('route') ? [...fields, 'other'] : fields;
 }
 
@@ -167,8 +160,12 @@ const DAY = 'toUInt32(toUInt16(day))';
 // Behind the quarter hours of a day stands what is booked on the day itself.
 const OF_THE_DAY = 96;
 
+function keysOf(groupBy: readonly UsageGroup[]) {
+  return usageGroups.filter((group) => groupBy.includes(group)).map((group) => fieldsOf[group]);
+}
+
 function columnsOf(groupBy: readonly UsageGroup[], [slot, micros, events]: [string, string, string]): string {
-  const keys = keyFields(groupBy).map((field) => (field === 'other' ? field : `${columnOf[field]} as ${field}`));
+  const keys = keysOf(groupBy).map(([field, column]) => `${column} as ${field}`);
   return ['day', `${slot} as slot`, ...keys, `${micros} as micros`, `${events} as events`].join(', ');
 }
 

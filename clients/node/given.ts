@@ -10,3 +10,14 @@ export function unknownOption<Options extends object>(
   if (unknown === undefined) return undefined;
   return `${unknown} is not an option; the options are ${Object.keys(names).join(', ')}`;
 }
+
+/** Calls a function of the guarded program. Its mistakes end nothing here, and are printed. */
+export function callBack<Args extends unknown[]>(
+  name: string,
+  callback: (...args: Args) => unknown,
+  ...args: Args
+): void {
+  const call = async () => callback(...args);
+  // oxlint-disable-next-line no-console -- there is nobody else to hear it
+  call().catch((error: unknown) => console.error(`keytally: ${name} failed:`, error));
+}
