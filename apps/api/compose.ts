@@ -1,11 +1,10 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
+import type { Whole } from '../../shared/runtime/run.ts';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/auth/access-token.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
 import type { Caller } from '../../shared/contract/caller.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures, limitTeams, makeTeamRate } from '../../shared/auth/failed-authentications.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
 import { startLoop } from '../../shared/runtime/loop.ts';
 import { logFailures } from '../../shared/http/log-failures.ts';
 import type { MasterKeys } from '../../shared/values/seal.ts';
@@ -39,8 +38,6 @@ import { isSomethingDeleted, removeDeleted } from './sync/remove-deleted.ts';
 import { startWritingHoldKeys } from './sync/hold-keys.ts';
 import { makeSweeper, watchStalePostgres } from './sync/sweeper.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
-import type { Metrics } from '../../shared/runtime/metrics.ts';
-import type { Telemetry } from '../../shared/runtime/telemetry.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import { startDueLoop, wakeWhenDue } from '../../shared/stores/due-loops.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
@@ -60,10 +57,9 @@ export type ApiStores = {
   booksForRequests: Books;
   booksForExports: Books;
 };
-type Runtime = { metrics: Metrics; telemetry: Telemetry; log: Logger; clock: Clock; random: () => number };
 
 /** All that the program is but its connections and its ports: what it does in the background has begun, and requests can be handled. */
-export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtime) {
+export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Whole) {
   const { metrics, telemetry, log, clock } = runtime;
   const { sql, teamSql, redis, books, booksForRequests, booksForExports } = stores;
   const quotas = quotasOf(config);

@@ -1,7 +1,6 @@
 import '../../shared/runtime/require-node.ts';
-import { systemClock } from '../../shared/runtime/clock.ts';
-import { run } from '../../shared/runtime/run.ts';
+import { begin, run } from '../../shared/runtime/run.ts';
 import { isPostgresConnectionError } from '../../shared/stores/postgres.ts';
 import { startApi } from './start.ts';
 
-await run('api', (config, log) => startApi(config, log, systemClock, Math.random), isPostgresConnectionError);
+await run('api', (config, log) => begin('api', config, log, startApi), isPostgresConnectionError);

@@ -1,11 +1,8 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
 import { connectClickHouse, EXPORT_LIMITS, REQUEST_LIMITS } from '../../shared/stores/clickhouse.ts';
 import { requireOpen } from '../../shared/stores/fence.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
-import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import type { Whole } from '../../shared/runtime/run.ts';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
-import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { serve, type Served } from '../../shared/http/serve.ts';
 import { makeApp } from './http/app.ts';
@@ -18,9 +15,8 @@ import { composeApi, type ApiConfig } from './compose.ts';
 const EXPORTED_WITHIN_MS = 660_000;
 
 /** Starts the program. */
-export async function startApi(config: ApiConfig, log: Logger, clock: Clock, random: () => number): Promise<Served> {
-  const metrics = makeMetrics('api');
-  const telemetry = await startTelemetry('api', config, metrics, log);
+export async function startApi(config: ApiConfig, whole: Whole): Promise<Served> {
+  const { metrics, log, clock } = whole;
   const sql = connectPostgres(config.DATABASE_URL, { everyTeam: true });
   const quotas = quotasOf(config);
   const teamSql = connectPostgres(config.DATABASE_URL, { quotas: JSON.stringify(quotas) });
@@ -34,7 +30,7 @@ export async function startApi(config: ApiConfig, log: Logger, clock: Clock, ran
     EXPORTED_WITHIN_MS,
   );
   const stores = { sql, teamSql, redis, books, booksForRequests, booksForExports };
-  const { handling, requireLook, stop } = composeApi(stores, config, { metrics, telemetry, log, clock, random });
+  const { handling, requireLook, stop } = composeApi(stores, config, whole);
 
   const postgres = () => sql`select 1`;
   const probe = makeProbes(
@@ -71,7 +67,6 @@ export async function startApi(config: ApiConfig, log: Logger, clock: Clock, ran
       await stop();
       await Promise.all([sql.end({ timeout: 5 }), teamSql.end({ timeout: 5 }), redis.close()]);
       await Promise.all([books.close(), booksForRequests.close(), booksForExports.close()]);
-      await telemetry.stop();
     },
   };
 }

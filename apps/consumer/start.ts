@@ -1,12 +1,9 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
-import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import type { Whole } from '../../shared/runtime/run.ts';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
 import { allReady, makeProbes, type Checks } from '../../shared/http/probes.ts';
 import { serveProbes, type Served } from '../../shared/http/serve.ts';
-import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { startConsuming } from './consume.ts';
 import { schedules } from './jobs/schedules.ts';
@@ -18,12 +15,10 @@ import { startWatchdog } from './watchdog.ts';
 /** Starts the program. `end` is called where Kafka is read no further: only a new process can go on. */
 export async function startConsumer(
   config: ConsumerConfig,
-  log: Logger,
-  clock: Clock,
+  whole: Whole,
   end: (error: Error) => void,
 ): Promise<Served> {
-  const metrics = makeMetrics('consumer');
-  const telemetry = await startTelemetry('consumer', config, metrics, log);
+  const { metrics, log, clock } = whole;
   const sql = connectPostgres(config.DATABASE_URL);
   const redis = connectRedis(config.REDIS_URL, log, clock, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
@@ -36,15 +31,15 @@ export async function startConsumer(
     clickhouse: () => books.ready(),
   };
 
-  const parts = { sql, redis, books, kafka, metrics, telemetry, log, clock };
+  const parts = { ...whole, sql, redis, books, kafka };
   const { delivering, running } = composeConsumer(parts, config);
   if (kafka) {
-    const source = makeKafkaReader({ kafka, metrics, log, clock });
+    const source = makeKafkaReader({ ...whole, kafka });
     const consuming = startConsuming({ ...delivering, source });
     const reachable = () => allReady(clock, checks);
     const afterMs = config.KAFKA_WATCHDOG_SECONDS * 1000;
     const { assigned } = source;
-    const watchdog = startWatchdog({ kafka, assigned, reachable, afterMs, metrics, log, clock, stuck: end });
+    const watchdog = startWatchdog({ ...whole, kafka, assigned, reachable, afterMs, stuck: end });
     running.push({
       async stop() {
         await Promise.all([watchdog.stop(), consuming.stop()]);
@@ -56,7 +51,7 @@ export async function startConsumer(
   }
   const jobs = schedules({ sql, redis, books }, metrics, log);
   const jobsSql = connectPostgres(config.DATABASE_URL, { max: jobs.length });
-  running.push(startJobs(jobs, { sql: jobsSql, metrics, log, clock }));
+  running.push(startJobs(jobs, { ...whole, sql: jobsSql }));
 
   const probe = makeProbes(metrics, clock, {
     ...checks,
@@ -70,7 +65,6 @@ export async function startConsumer(
       await Promise.all(running.map((one) => one.stop()));
       await server.stop();
       await Promise.all([sql.end({ timeout: 5 }), jobsSql.end({ timeout: 5 }), redis.close(), books.close()]);
-      await telemetry.stop();
     },
   };
 }

@@ -1,14 +1,11 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
-import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import type { Whole } from '../../shared/runtime/run.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { startPerNode } from '../../shared/events/start-per-node.ts';
 import { watchOutbox } from '../../shared/events/outbox-watch.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
 import { serveProbes, type Served } from '../../shared/http/serve.ts';
-import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { startRelay } from './relay.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
@@ -16,9 +13,8 @@ import type { ConfigOf } from '../../shared/runtime/variables.ts';
 type RelayConfig = ConfigOf<typeof programs.relay>;
 
 /** Starts the program. */
-export async function startRelaying(config: RelayConfig, log: Logger, clock: Clock): Promise<Served> {
-  const metrics = makeMetrics('relay');
-  const telemetry = await startTelemetry('relay', config, metrics, log);
+export async function startRelaying(config: RelayConfig, whole: Whole): Promise<Served> {
+  const { metrics, log, clock } = whole;
   const redis = connectRedis(config.REDIS_URL, log, clock, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const kafka = connectKafka(config, 'relay', log);
 
@@ -26,14 +22,7 @@ export async function startRelaying(config: RelayConfig, log: Logger, clock: Clo
   const outbox = watchOutbox(redis, { maxEntries: Infinity, maxMemoryPercent: Infinity }, metrics, log);
   const name = config.CONSUMER_NAME;
   const relaying = startPerNode(redis, log, (node, shards) =>
-    startRelay({
-      source: makeOutboxReader({ node, shards, name, metrics, log }),
-      kafka,
-      metrics,
-      log,
-      telemetry,
-      clock,
-    }),
+    startRelay({ ...whole, source: makeOutboxReader({ node, shards, name, metrics, log }), kafka }),
   );
   const probe = makeProbes(metrics, clock, { redis: () => redis.now(), kafka: () => kafka.ready() });
   const server = await serveProbes(probe, config, log);
@@ -44,7 +33,6 @@ export async function startRelaying(config: RelayConfig, log: Logger, clock: Clo
       await Promise.all([relaying.stop(), outbox.stop()]);
       await server.stop();
       await Promise.all([kafka.close(), redis.close()]);
-      await telemetry.stop();
     },
   };
 }

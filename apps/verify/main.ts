@@ -1,13 +1,12 @@
 import '../../shared/runtime/require-node.ts';
 import cluster from 'node:cluster';
-import { systemClock } from '../../shared/runtime/clock.ts';
-import { run } from '../../shared/runtime/run.ts';
+import { begin, run } from '../../shared/runtime/run.ts';
 import { startVerify } from './start.ts';
 import { reportListening, startWorkers } from './workers.ts';
 
 await run('verify', async (config, log) => {
   if (config.WORKERS > 1 && cluster.isPrimary) return startWorkers(config.WORKERS, log);
-  const running = await startVerify(config, log, systemClock, Math.random);
+  const running = await begin('verify', config, log, startVerify);
   reportListening();
   return running;
 });

@@ -1,12 +1,9 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
 import { limitFailures, limitTeams, makeTeamRate } from '../../shared/auth/failed-authentications.ts';
 import { openShards, requireOpen } from '../../shared/stores/fence.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
-import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import type { Whole } from '../../shared/runtime/run.ts';
 import { makeProbes, onClientPort } from '../../shared/http/probes.ts';
-import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { serve, type Served } from '../../shared/http/serve.ts';
 import { headersFor } from '../../shared/http/headers.ts';
@@ -15,23 +12,12 @@ import { metricsOfAll } from './workers.ts';
 import { composeVerify, type VerifyConfig } from './compose.ts';
 
 /** Starts the program. */
-export async function startVerify(
-  config: VerifyConfig,
-  log: Logger,
-  clock: Clock,
-  random: () => number,
-): Promise<Served> {
-  const metrics = makeMetrics('verify');
-  const telemetry = await startTelemetry('verify', config, metrics, log);
+export async function startVerify(config: VerifyConfig, whole: Whole): Promise<Served> {
+  const { metrics, log, clock } = whole;
   const redis = connectRedis(config.REDIS_URL, log, clock, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   // A worker that replaces another waits for Redis, so that it takes no call that it could only refuse. Without Redis it starts all the same, and answers 503.
   await redis.connected(2_000).catch(() => {});
-  const { outbox, uses, outcomes, verifier, holds, cancel, stop } = composeVerify(redis, config, {
-    metrics,
-    telemetry,
-    log,
-    random,
-  });
+  const { outbox, uses, outcomes, verifier, holds, cancel, stop } = composeVerify(redis, config, whole);
   const probe = makeProbes(
     metrics,
     clock,
@@ -68,10 +54,7 @@ export async function startVerify(
       // People read the api's document; this one is for a developer's machine.
       hasDocs: config.OPS_PORT === undefined,
       headers: headersFor(config),
-      metrics,
-      telemetry,
-      log,
-      clock,
+      ...whole,
       publicUrl: config.PUBLIC_VERIFY_URL || '/',
     }),
     probe,
@@ -87,7 +70,6 @@ export async function startVerify(
       await server.stop();
       await stop();
       await redis.close();
-      await telemetry.stop();
     },
   };
 }

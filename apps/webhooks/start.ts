@@ -1,10 +1,7 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
 import { serveProbes, type Served } from '../../shared/http/serve.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
-import { makeMetrics, type Metrics } from '../../shared/runtime/metrics.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
-import { startTelemetry } from '../../shared/runtime/telemetry.ts';
+import type { Runtime, Whole } from '../../shared/runtime/run.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { meterKinds, type MeterKind } from '../../shared/values/meter-kinds.ts';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
@@ -18,22 +15,16 @@ import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
 type WebhooksConfig = ConfigOf<typeof programs.webhooks>;
 
 /** Starts the program. */
-export async function startWebhooks(
-  config: WebhooksConfig,
-  log: Logger,
-  clock: Clock,
-  random: () => number,
-): Promise<Served> {
-  const metrics = makeMetrics('webhooks');
-  const telemetry = await startTelemetry('webhooks', config, metrics, log);
+export async function startWebhooks(config: WebhooksConfig, whole: Whole): Promise<Served> {
+  const { metrics, log, clock } = whole;
   const sql = connectPostgres(config.DATABASE_URL);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS, WEBHOOK_ALLOWED_TARGETS, WEBHOOK_RETRY_SECONDS } = config;
   const sealer = webhookSealer(MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY]);
   const retriesMs = WEBHOOK_RETRY_SECONDS?.map((seconds) => seconds * 1000) ?? RETRIES_MS;
   const call = makeCall(makeResolve(), WEBHOOK_ALLOWED_TARGETS, clock);
-  const delivering = await startDelivering({ sql, call, sealer, retriesMs, metrics, log, clock, random });
-  const sending = await startSendingMeters({ sql, call, sealer, metrics, log, clock, random });
-  const watching = watchWaiting(sql, metrics, log, clock);
+  const delivering = await startDelivering({ ...whole, sql, call, sealer, retriesMs });
+  const sending = await startSendingMeters({ ...whole, sql, call, sealer });
+  const watching = watchWaiting(sql, whole);
   const server = await serveProbes(makeProbes(metrics, clock, { postgres: () => sql`select 1` }), config, log);
 
   return {
@@ -42,7 +33,6 @@ export async function startWebhooks(
       await Promise.all([delivering.stop(), sending.stop(), watching.stop()]);
       await server.stop();
       await sql.end({ timeout: 5 });
-      await telemetry.stop();
     },
   };
 }
@@ -52,7 +42,7 @@ const EVERY_MS = 15_000;
 const MOST_COUNTED = 100_000;
 
 /** Keeps the gauges of what waits and of webhooks that were disabled, until stopped. */
-function watchWaiting(sql: Sql, metrics: Metrics, log: Logger, clock: Clock): Loop {
+function watchWaiting(sql: Sql, { metrics, log, clock }: Runtime): Loop {
   return startLoop(clock, EVERY_MS, log, 'counting what waits for webhooks', async () => {
     const [row] = await sql<[{ waiting: number; failing: number }]>`
       select (select count(*) from (select from webhook_deliveries where state = 'WAITING' limit ${MOST_COUNTED}) known) as waiting,

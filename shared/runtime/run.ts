@@ -1,10 +1,11 @@
 import { flushCompileCache } from 'node:module';
-import type { Clock } from './clock.ts';
+import { systemClock, type Clock } from './clock.ts';
 import { readConfigOrExit } from './config.ts';
 import { makeLogger, type Logger } from './log.ts';
-import type { Metrics } from './metrics.ts';
+import { makeMetrics, type Metrics } from './metrics.ts';
 import { programs } from './programs.ts';
-import type { ConfigOf } from './variables.ts';
+import { startTelemetry, type Telemetry } from './telemetry.ts';
+import type { ConfigOf, TelemetryConfig } from './variables.ts';
 
 /** A running program or part of one. `stop` lets it finish what it has begun. */
 export type Running = { stop(): Promise<void> };
@@ -12,9 +13,32 @@ export type Running = { stop(): Promise<void> };
 /** What every part of a program counts, logs and waits by. */
 export type Runtime = { metrics: Metrics; log: Logger; clock: Clock };
 
+/** All that a program is started with. */
+export type Whole = Runtime & { telemetry: Telemetry; random: () => number };
+
 type Service = 'api' | 'verify' | 'relay' | 'consumer' | 'webhooks';
 
 const STOP_WITHIN_MS = 15_000;
+
+/** Starts a program with its metrics, and with its telemetry, which ends after it. */
+export async function begin<Config extends TelemetryConfig, Started extends Running>(
+  name: string,
+  config: Config,
+  log: Logger,
+  start: (config: Config, whole: Whole) => Promise<Started>,
+  clock = systemClock,
+): Promise<Started> {
+  const metrics = makeMetrics(name);
+  const telemetry = await startTelemetry(name, config, metrics, log);
+  const started = await start(config, { metrics, telemetry, log, clock, random: Math.random });
+  return {
+    ...started,
+    async stop() {
+      await started.stop();
+      await telemetry.stop();
+    },
+  };
+}
 
 /**
  * Runs a program: reads its configuration, starts it, and on SIGTERM or SIGINT drains it. A failed start or an uncaught error is

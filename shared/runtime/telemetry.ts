@@ -1,7 +1,6 @@
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import type { TelemetryConfig } from './variables.ts';
-import type { Running } from './run.ts';
 
 /** What a span says. Never a secret: no key, no token, no header, and no text that a client chose. */
 export type Attributes = Record<string, string | number>;
@@ -26,7 +25,7 @@ type Traced = { trace?: string };
  * What a program says to OpenTelemetry of its work. Each wraps work that it leaves as it is. Nothing is said of a request that is not
  * traced, but that it is one.
  */
-export type Telemetry = Running & {
+export type Telemetry = {
   /** Does a request's work as a span, in the trace that its caller names. Call it once the caller is known: strangers choose no traces. */
   request<Result>(
     asked: { method: string; route: string; traceparent: string | undefined },
@@ -48,6 +47,7 @@ export type Telemetry = Running & {
     span: SpanKind,
     work: (things: Thing[], ...rest: Rest) => Promise<Result>,
   ): (things: Thing[], ...rest: Rest) => Promise<Result>;
+  stop(): Promise<void>;
 };
 
 /** Says nothing, and costs nothing. */

@@ -1,11 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { systemClock } from '../../shared/runtime/clock.ts';
 import { nodeArguments } from '../../apps/stack/servers/programs.ts';
 import type { Served } from '../../shared/http/serve.ts';
 import { readConfig } from '../../shared/runtime/config.ts';
-import { makeLogger, type Logger } from '../../shared/runtime/log.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
 import { programs } from '../../shared/runtime/programs.ts';
+import { begin, type Whole } from '../../shared/runtime/run.ts';
 import { learnContract } from './contract.ts';
 import { eventually } from './eventually.ts';
 
@@ -23,7 +23,7 @@ export const outputListeners = new Set<(text: string) => void>();
 export async function startProgram(program: Program, env: Record<string, string>): Promise<Started> {
   const config = { ...readConfig(programs[program], env), HOST: '127.0.0.1' };
   const log = makeLogger(program, config.LOG_LEVEL, { write: hear });
-  const started = await starters[program](config, log);
+  const started = await begin(program, config, log, await starters[program]());
   const url = `http://127.0.0.1:${started.port}`;
   await untilReady(program, started.opsPort ? `http://127.0.0.1:${started.opsPort}` : url).catch(async (error) => {
     await started.stop();
@@ -33,19 +33,20 @@ export async function startProgram(program: Program, env: Record<string, string>
   return { url, stop: () => started.stop() };
 }
 
-type Starter = (config: any, log: Logger) => Promise<Served>;
+type Starter = (config: any, whole: Whole) => Promise<Served>;
 // Loaded by need: a test of verify alone need not wait for the api's routes.
-const starters: Record<Program, Starter> = {
-  api: async (config, log) => (await import('../../apps/api/start.ts')).startApi(config, log, systemClock, Math.random),
-  verify: async (config, log) =>
-    (await import('../../apps/verify/start.ts')).startVerify(config, log, systemClock, Math.random),
-  relay: async (config, log) => (await import('../../apps/relay/start.ts')).startRelaying(config, log, systemClock),
-  webhooks: async (config, log) =>
-    (await import('../../apps/webhooks/start.ts')).startWebhooks(config, log, systemClock, Math.random),
-  consumer: async (config, log) =>
-    (await import('../../apps/consumer/start.ts')).startConsumer(config, log, systemClock, (error) => {
-      throw error;
-    }),
+const starters: Record<Program, () => Promise<Starter>> = {
+  api: async () => (await import('../../apps/api/start.ts')).startApi,
+  verify: async () => (await import('../../apps/verify/start.ts')).startVerify,
+  relay: async () => (await import('../../apps/relay/start.ts')).startRelaying,
+  webhooks: async () => (await import('../../apps/webhooks/start.ts')).startWebhooks,
+  async consumer() {
+    const { startConsumer } = await import('../../apps/consumer/start.ts');
+    return (config, whole) =>
+      startConsumer(config, whole, (error) => {
+        throw error;
+      });
+  },
 };
 
 async function untilReady(program: Program, url: string): Promise<void> {

@@ -2,6 +2,7 @@ import type { Clock } from '../../../../shared/runtime/clock.ts';
 import { readConfig } from '../../../../shared/runtime/config.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { programs } from '../../../../shared/runtime/programs.ts';
+import { begin } from '../../../../shared/runtime/run.ts';
 import { atEnd } from '../../../../tests/helpers/at-end.ts';
 import { learnContract } from '../../../../tests/helpers/contract.ts';
 import type { World } from '../../../../tests/helpers/world.ts';
@@ -21,7 +22,7 @@ export async function startApiBy(clock: Clock, world: World, settings: Record<st
   const lines: Record<string, unknown>[] = [];
   const write = (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>);
   const log = makeLogger('api', config.LOG_LEVEL, { write });
-  const api = await startApi({ ...config, HOST: '127.0.0.1' }, log, clock, Math.random);
+  const api = await begin('api', { ...config, HOST: '127.0.0.1' }, log, startApi, clock);
   const url = `http://127.0.0.1:${api.port}`;
   await learnContract(url, 'api ');
   return { url, lines, stop: atEnd(() => api.stop()) };
