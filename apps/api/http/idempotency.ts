@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import type { Transaction } from '../../../shared/stores/postgres.ts';
@@ -28,8 +28,8 @@ export function describeRequest(
   return {
     tokenId: caller.tokenId,
     teamId: caller.teamId,
-    keyHash: sha256(idempotencyKey),
-    requestHash: sha256(`${method} ${path} ${JSON.stringify(body, inOrder)}`),
+    keyHash: hash('sha256', idempotencyKey, 'base64url'),
+    requestHash: hash('sha256', `${method} ${path} ${JSON.stringify(body, inOrder)}`, 'base64url'),
     secret: `${callerSecret} ${idempotencyKey}`,
   };
 }
@@ -78,8 +78,4 @@ function inOrder(_name: string, value: unknown): unknown {
 
 function busy(): ApiError {
   return new ApiError('idempotency_busy', { headers: { 'Retry-After': '1' } });
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { Type, type Static, type TObject, type TProperties, type TSchema } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import type { Call } from '../../../shared/contract/route.ts';
@@ -120,7 +120,7 @@ export async function readPage<Name extends string, Row extends { id: string }, 
 // A cursor is the last id of a page and a mark of its list. Without the mark, another list's cursor would silently give a
 // page from the middle, or an empty one. It is opaque, so that its content may change one day.
 function encode(id: string, list: string): string {
-  const mark = createHash('sha256').update(`${list} ${id}`).digest('base64url').slice(0, 12);
+  const mark = hash('sha256', `${list} ${id}`, 'base64url').slice(0, 12);
   return Buffer.from(`${id}.${mark}`).toString('base64url');
 }
 

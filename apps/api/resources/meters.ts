@@ -13,7 +13,6 @@ import {
 import { meterKinds, type MeterKind } from '../../../shared/values/meter-kinds.ts';
 import { answered, columnsOf, present, tableOf, without, type Row } from './rows.ts';
 
-/** A destination as the API answers it. */
 export const meterDestination = named(
   'MeterDestination',
   object({

@@ -3,7 +3,7 @@ import type { Query } from '../../../shared/stores/postgres.ts';
 import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
 import type { Change, StoredChange } from '../sync/change.ts';
 import { recordChanges } from '../sync/sync.ts';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { chunks } from '../../../shared/values/chunks.ts';
 import { newId } from '../../../shared/values/ids.ts';
@@ -135,7 +135,9 @@ export function auditClient(address: string, userAgent: string | undefined): Aud
 /** Stores lines in the transaction of their changes: many in one statement, in their order. */
 export async function recordAudit(sql: Query, origin: AuditOrigin, lines: AuditLine[]): Promise<void> {
   const { teamId, tokenId, operation, requestId, client } = origin;
-  const texts = lines.map((line) => ({ ...line, before: textOf(line.before), after: textOf(line.after) }));
+  const texts = lines.map(({ before, after, ...line }) => {
+    return { ...line, before: JSON.stringify(before), after: JSON.stringify(after) };
+  });
   const changed = texts.filter((line) => line.before !== line.after);
   for (const some of chunks(changed, LINES_PER_STATEMENT)) {
     await sql`
@@ -160,8 +162,8 @@ export async function recordDenied(sql: Query, lines: DeniedAttempts[]): Promise
 }
 
 // Names and metadata are a client's own text, and may hold a secret by mistake.
-function hidden(json: string | null): string | null {
-  if (json === null) return null;
+function hidden(json: string | undefined): string | null {
+  if (json === undefined) return null;
   const hideIn = (_: string, value: unknown) => (typeof value === 'string' ? hideSecrets(value) : value);
   const state = Object.entries(JSON.parse(json, hideIn) as Record<string, unknown>);
   return JSON.stringify(Object.fromEntries(state.map(([name, value]) => [name, shortened(value)])));
@@ -174,9 +176,5 @@ function shortened(value: unknown): unknown {
   const bytes = Buffer.byteLength(text);
   if (bytes <= VALUE_BYTES) return value;
   const items = Array.isArray(value) ? { items: value.length } : {};
-  return { omittedBytes: bytes, ...items, sha256: createHash('sha256').update(text).digest('hex') };
-}
-
-function textOf(value: object | undefined): string | null {
-  return value === undefined ? null : JSON.stringify(value);
+  return { omittedBytes: bytes, ...items, sha256: hash('sha256', text) };
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { Type, type Static } from 'typebox';
 import { namedRecords } from '../../../shared/books/usage/export.ts';
 import {
@@ -236,5 +236,5 @@ export function decodeCursor(asked: unknown, groupBy: readonly UsageGroup[], cur
 }
 
 function markOf(asked: unknown): string {
-  return createHash('sha256').update(JSON.stringify(asked)).digest('base64url').slice(0, 16);
+  return hash('sha256', JSON.stringify(asked), 'base64url').slice(0, 16);
 }

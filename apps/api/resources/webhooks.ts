@@ -6,7 +6,6 @@ import { webhookEventTypes } from '../../../shared/contract/webhook-event-types.
 import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../shared/values/webhook-target.ts';
 import { resourceOf, type Row } from './rows.ts';
 
-/** A webhook as the API answers it. */
 export const webhook = named(
   'Webhook',
   object({

@@ -31,7 +31,6 @@ export const branding = named(
   }),
 );
 
-/** A workspace as the API answers it (section 2 of the specification). */
 export const workspace = named(
   'Workspace',
   object({

@@ -80,16 +80,8 @@ async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<'OK' 
   const { id, billingId, number, amountMicros, usageName, day, reason, tokenId, shard, workspaceId } = adjustment;
   const node = redis.node(shard);
   const record = keyspace.billing(shard, workspaceId, adjustment.externalMeterId);
-  const texts = { usageName, day, reason, actor: tokenId };
-  const event = beginEvent({
-    kind: 'adjustment',
-    id,
-    billingId,
-    workspaceId,
-    number,
-    costMicros: amountMicros,
-    ...texts,
-  });
+  const told = { kind: 'adjustment', id, billingId, workspaceId, number, costMicros: amountMicros } as const;
+  const event = beginEvent({ ...told, usageName, day, reason, actor: tokenId });
   const { grantId, class: from, voidNumber, beforeMicros, grantMicros } = adjustment;
   const voided = grantId === null ? [] : [voidNumber ?? from, from, beforeMicros, grantMicros];
   const adjust = () =>

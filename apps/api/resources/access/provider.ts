@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { Configuration } from 'openid-client';
 import type { Authenticate } from '../../../../shared/auth/access-token.ts';
 import { permissions, type Permission } from '../../../../shared/contract/caller.ts';
@@ -118,7 +118,7 @@ export function makeProvider(config: ProviderConfig, sql: Sql): Provider | undef
 }
 
 function derived(what: string, secret: string): string {
-  return createHash('sha256').update(`${what} ${secret}`).digest('base64url');
+  return hash('sha256', `${what} ${secret}`, 'base64url');
 }
 
 // A network that fails is no answer of the provider.

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { Type } from 'typebox';
 import type { Clock } from '../../../../shared/runtime/clock.ts';
 import { cacheCallers, type Authenticate } from '../../../../shared/auth/access-token.ts';
@@ -130,7 +130,7 @@ export async function readSession(sql: Query, caller: Caller, sessionId = caller
 
 /** What is stored of the secret of a session. */
 export function hashOf(secret: string): string {
-  return createHash('sha256').update(secret).digest('base64url');
+  return hash('sha256', secret, 'base64url');
 }
 
 /** Authenticates with a link token, which begins a session of the portal. */

@@ -35,7 +35,6 @@ export const grantErrors = [
 ] as const;
 export const voidReason = textOf(512, 'why it was voided', 'ordered by mistake');
 
-/** A grant of credits as the API answers it. */
 export const grant = named(
   'Grant',
   object({

@@ -14,7 +14,6 @@ const MOST_SCHEDULES = 10;
 // So many periods are in Redis before they begin.
 const AHEAD = 2;
 
-/** A grant schedule as the API answers it. */
 export const grantSchedule = named(
   'GrantSchedule',
   object({

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { Type } from 'typebox';
 import type { Clock } from '../../../../shared/runtime/clock.ts';
 import { TextAnswer } from '../../../../shared/contract/route.ts';
@@ -63,7 +63,7 @@ export function makeKeySets(sql: Sql, log: Logger, clock: Clock) {
 /** A key set as an answer. An empty one may not be kept: the team's first JWT fills it and must verify at once. */
 export function keySetAnswer(keys: PublicJwk[]): TextAnswer {
   const json = Buffer.from(JSON.stringify({ keys }));
-  const etag = `"${createHash('sha256').update(json).digest('base64url').slice(0, 27)}"`;
+  const etag = `"${hash('sha256', json, 'base64url').slice(0, 27)}"`;
   const cacheControl = keys.length === 0 ? 'no-store' : CACHE_CONTROL;
   return new TextAnswer('application/json', json, { headers: { ETag: etag, 'Cache-Control': cacheControl } });
 }

@@ -55,7 +55,6 @@ const apiKeyFields = {
   ),
 };
 
-/** An API key as the API answers it (section 2 of the specification). */
 export const apiKey = named('ApiKey', object(apiKeyFields));
 export const apiKeyWithText = named(
   'ApiKeyWithSecret',

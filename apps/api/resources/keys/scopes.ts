@@ -12,7 +12,6 @@ const description = nullable(
   }),
 );
 
-/** A workspace scope as the API answers it (section 2 of the specification). */
 export const scope = named(
   'Scope',
   object({

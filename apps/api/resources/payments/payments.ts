@@ -32,7 +32,6 @@ export const paymentStates = [
 ] as const;
 type State = (typeof paymentStates)[number];
 
-/** A payment as the API answers it. */
 export const payment = named(
   'Payment',
   object({

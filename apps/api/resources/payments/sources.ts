@@ -54,7 +54,6 @@ const rule = named(
 );
 export type PaymentRule = Static<typeof rule>;
 
-/** A payment source as the API answers it. */
 export const paymentSource = named(
   'PaymentSource',
   object({

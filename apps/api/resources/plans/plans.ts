@@ -82,7 +82,6 @@ export const planSettings = {
 };
 export type PlanSettings = Static<ReturnType<typeof object<typeof planSettings>>>;
 
-/** A plan as the API answers it. */
 export const plan = named(
   'Plan',
   object({

@@ -83,7 +83,6 @@ const proof = named(
   }),
 );
 
-/** A statement as the API answers it. */
 export const statement = named(
   'Statement',
   object({

@@ -17,7 +17,7 @@ import {
 import { presentBilling } from '../../resources/billings/billings.ts';
 import { grant, type GrantRow, grantReader } from '../../resources/grants/grants.ts';
 import { apiKey, keys } from '../../resources/keys/keys.ts';
-import { present } from '../../resources/rows.ts';
+import { present, without } from '../../resources/rows.ts';
 import { branding } from '../../resources/workspaces.ts';
 import { statement } from '../../resources/statements/statements.ts';
 import { MOST_FILTERED_RECORDS, type UsageQuestion } from '../../../../shared/books/usage/sql.ts';
@@ -110,15 +110,8 @@ export const rotatePortalKey = route('post', '/api/v1/portal/key/{akid}/rotate',
   },
 });
 
-const NOT_SHOWN = {
-  limits: null,
-  alerts: null,
-  externalIds: null,
-  planId: null,
-  planVersion: null,
-  nextPlanId: null,
-  nextPlanAt: null,
-};
+const plan = ['planId', 'planVersion', 'nextPlanId', 'nextPlanAt'] as const;
+const shownBilling = without(billing, ['limits', 'alerts', 'externalIds', ...plan]);
 
 export const getPortalBilling = route('get', '/api/v1/portal/billing', {
   summary: "Get the balance of the link token's billing record",
@@ -129,7 +122,7 @@ export const getPortalBilling = route('get', '/api/v1/portal/billing', {
 
   async handle({ sql, caller, redis }) {
     const row = await requirePortalBilling(sql, portalOf(caller));
-    return { billing: await presentBilling(redis, { ...row, ...NOT_SHOWN }) };
+    return { billing: present(shownBilling, await presentBilling(redis, row)) };
   },
 });
 
