@@ -200,9 +200,6 @@ export function openFrom({ periods }: UsageQuestion, nowMs: number): { openFrom?
   return open < 0 ? {} : { openFrom: startTexts(periods)[open]! };
 }
 
-/** What a cursor carries: the bounds of page one, in quarter hours, and the last row of a page. */
-export type UsageCursor = { bounds: [number, number]; after: UsagePosition };
-
 /** Makes the cursor that follows a row. It holds only for the same query, of which `asked` has all that matters. */
 export function encodeCursor(asked: unknown, question: UsageQuestion, row: Usage): string {
   const { quarters } = question.periods;
@@ -210,8 +207,8 @@ export function encodeCursor(asked: unknown, question: UsageQuestion, row: Usage
   return Buffer.from(JSON.stringify(parts)).toString('base64url');
 }
 
-/** Reads a cursor, or throws 400 if it is not one of this query. */
-export function decodeCursor(asked: unknown, groupBy: readonly UsageGroup[], cursor: string): UsageCursor {
+/** Reads a cursor: the bounds of page one, in quarter hours, and the last row of a page. Throws 400 if it is not one of this query. */
+export function decodeCursor(asked: unknown, groupBy: readonly UsageGroup[], cursor: string) {
   let parts: unknown;
   try {
     parts = JSON.parse(Buffer.from(cursor, 'base64url').toString());
@@ -229,10 +226,8 @@ export function decodeCursor(asked: unknown, groupBy: readonly UsageGroup[], cur
     keys.every((key, i) => typeof key === (columns[i] === 'other' ? 'boolean' : 'string'));
   if (mark !== markOf(asked) || !isWhole || !areKeys || !((first as number) < (last as number)))
     throw new ApiError('invalid_cursor');
-  return {
-    bounds: [first as number, last as number],
-    after: [period as number, ...(keys as (string | boolean)[])],
-  };
+  const after: UsagePosition = [period as number, ...(keys as (string | boolean)[])];
+  return { bounds: [first, last] as [number, number], after };
 }
 
 function markOf(asked: unknown): string {

@@ -168,24 +168,21 @@ async function setCheckpoint(
 }
 
 /** Remembers whether Postgres is older than Redis: restored from a backup, without the changes that Redis received since. */
-export type StalePostgresWatch = {
-  note(stale: boolean): void;
-  /** Throws while it is older: a write would build on outdated settings. */
-  refuse(): void;
-};
+export type StalePostgresWatch = ReturnType<typeof watchStalePostgres>;
 
 /** Tells operators, by log and metric, when Postgres is found to be older than Redis and when it no longer is. */
-export function watchStalePostgres(metrics: Metrics, log: Logger): StalePostgresWatch {
+export function watchStalePostgres(metrics: Metrics, log: Logger) {
   let known = false;
   return {
-    note(stale) {
+    note(stale: boolean): void {
       metrics.settingsOlder.set(stale ? 1 : 0);
       if (stale && !known)
         log.error('Postgres is older than Redis: changes are refused until `npm run restored` was run');
       if (!stale && known) log.warn('Postgres is no longer older than Redis');
       known = stale;
     },
-    refuse() {
+    /** Throws while it is older: a write would build on outdated settings. */
+    refuse(): void {
       if (known) throw new ApiError('postgres_stale');
     },
   };

@@ -1,7 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Configuration } from 'openid-client';
-import type { Authenticate } from '../../../../shared/auth/access-token.ts';
-import { permissions, type Permission } from '../../../../shared/contract/caller.ts';
+import { permissions, type Caller, type Permission } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Config } from '../../../../shared/runtime/variables.ts';
 import { setTeam, type Sql } from '../../../../shared/stores/postgres.ts';
@@ -25,20 +24,14 @@ type ProviderConfig = Pick<
 >;
 
 /** Where people sign in. */
-export type Provider = {
-  host: string;
-  /** Gives the page where they do, and the secret that their browser must have when they come back. */
-  ask(): Promise<{ url: string; secret: string }>;
-  /** The caller of that secret, a blank, and the query that the provider sent the browser back with. */
-  authenticate: Authenticate;
-};
+export type Provider = NonNullable<ReturnType<typeof makeProvider>>;
 
 /**
  * Signs people in by OpenID Connect: authorization code with PKCE, state and nonce, which all follow from one secret of the browser.
  * Whoever is in a group has an access token that nobody knows the secret of; its sessions have the rights of the groups that the
  * person was in last.
  */
-export function makeProvider(config: ProviderConfig, sql: Sql): Provider | undefined {
+export function makeProvider(config: ProviderConfig, sql: Sql) {
   const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret, PUBLIC_API_URL } = config;
   if (issuer === undefined) return undefined;
   const rightsOf = new Map(
@@ -71,7 +64,8 @@ export function makeProvider(config: ProviderConfig, sql: Sql): Provider | undef
   return {
     host: new URL(issuer).host,
 
-    async ask() {
+    /** Gives the page where they do, and the secret that their browser must have when they come back. */
+    async ask(): Promise<{ url: string; secret: string }> {
       const { client, provider } = await discover();
       const secret = randomBytes(32).toString('base64url');
       const url = client.buildAuthorizationUrl(provider, {
@@ -85,7 +79,8 @@ export function makeProvider(config: ProviderConfig, sql: Sql): Provider | undef
       return { url: url.href, secret };
     },
 
-    async authenticate(answer = '') {
+    /** The caller of that secret, a blank, and the query that the provider sent the browser back with. */
+    async authenticate(answer = ''): Promise<Caller> {
       const [secret = '', query = ''] = answer.split(' ', 2);
       const { client, provider } = await discover();
       const checks = {

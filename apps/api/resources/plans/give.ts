@@ -58,7 +58,7 @@ export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion
       ...(!isSame && { nextPlanId: null, nextPlanAt: null }),
       planTokenId: maker.tokenId,
       planRequestId: maker.requestId,
-      ...(plan && storedSettings(changedSettings(record, plan.settings, was))),
+      ...(plan && changedSettings(record, plan.settings, was)),
     })}
     where id = ${record.id}`;
   const lines: AuditLine[] = left.map((row) => schedules.recorded({ before: row }));
@@ -98,21 +98,15 @@ export async function periodEnd(sql: Query, billingId: string, nowMs: number): P
 export const settingNames = ['allowOverages', 'spendCap', 'limits', 'alerts'] as const;
 type Settings = Pick<PlanSettings, (typeof settingNames)[number]>;
 
-/** What changes of a record's settings: all, or, of those that another version of its plan gave, what is as that said. */
-function changedSettings(record: BillingRow, settings: PlanSettings, was: PlanSettings | undefined): Settings {
+/** The settings that a record is given, as they are stored: all, or, of those that another version of its plan gave, what is as that said. */
+function changedSettings(record: BillingRow, settings: PlanSettings, was: PlanSettings | undefined) {
   const now: Settings = billings.present(record);
   const given = ({ allowOverages = false, ...rest }: PlanSettings): Settings => ({ ...rest, allowOverages });
   const isByHand = (name: keyof Settings) => was && !isDeepStrictEqual(now[name], given(was)[name]);
-  return Object.fromEntries(settingNames.map((name) => [name, (isByHand(name) ? now : given(settings))[name]]));
-}
-
-function storedSettings({ allowOverages, spendCap, limits, alerts }: Settings) {
-  return {
-    allowOverages,
-    spendCapMicros: spendCap === undefined ? null : creditsIn('spendCap', spendCap),
-    limits: limits ?? null,
-    alerts: alerts ?? null,
-  };
+  const of = <Name extends keyof Settings>(name: Name) => (isByHand(name) ? now : given(settings))[name] ?? null;
+  const spendCap = of('spendCap');
+  const spendCapMicros = spendCap && creditsIn('spendCap', spendCap);
+  return { allowOverages: of('allowOverages'), spendCapMicros, limits: of('limits'), alerts: of('alerts') };
 }
 
 async function grantOnce(

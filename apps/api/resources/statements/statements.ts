@@ -5,6 +5,7 @@ import {
   type Movement,
   type MovementKind,
 } from '../../../../shared/books/statements/movements.ts';
+import type { BillingRef } from '../../../../shared/books/billing-refs.ts';
 import { dayBefore, type Span } from '../../../../shared/books/statements/span.ts';
 import {
   credits,
@@ -109,11 +110,7 @@ export function monthOf(what: string) {
   return Type.String({ pattern: '^20\\d{2}-(0[1-9]|1[0-2])$', description: `${what}, YYYY-MM`, examples: ['2026-10'] });
 }
 
-type Presented = {
-  billing: { id: string; workspaceId: string; externalMeterId: string };
-  month: string | undefined;
-  span: Span;
-};
+type Presented = { billing: BillingRef; month: string | undefined; span: Span };
 
 export function presentStatement(made: ReadStatement, { billing, month, span }: Presented): StatementAnswer {
   return {

@@ -1,8 +1,8 @@
-import { Type } from 'typebox';
+import { Type, type Static } from 'typebox';
 import { noteCreditLooks } from '../../../../shared/books/credit-states.ts';
-import { alerts, type Alert } from '../../../../shared/contract/alerts.ts';
+import { alerts } from '../../../../shared/contract/alerts.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { checkLimits, limits, type Limit } from '../../../../shared/contract/limits.ts';
+import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalIds, externalMeterId, warnings, customerId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
@@ -205,13 +205,8 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
   },
 });
 
-type Assigned = {
-  allowOverages?: boolean;
-  spendCap?: string | null;
-  limits?: Limit[] | null;
-  alerts?: Alert[] | null;
-  externalIds?: object | null;
-};
+type Settings = Pick<Static<typeof billing>, 'allowOverages' | 'spendCap' | 'limits' | 'alerts' | 'externalIds'>;
+type Assigned = { [Field in keyof Settings]?: Settings[Field] | null };
 
 /** Stores what a request sets of a record. */
 function assign(

@@ -27,11 +27,10 @@ export const createSession = route('post', '/console/session', {
   errors: ['session_elsewhere', 'session_unmarked'],
 
   async handle(call) {
-    const { sql, caller, header, sessionCookies } = call;
-    sessionCookies.requireOwnPage(header);
+    call.sessionCookies.requireOwnPage(call.header);
     // A session makes no other one: it would outlive its 8 hours.
-    if (caller.sessionId !== undefined) throw new ApiError('token_missing');
-    return { session: await readSession(sql, caller, await begin(call, sessionCookies, SESSION_SECONDS)) };
+    if (call.caller.sessionId !== undefined) throw new ApiError('token_missing');
+    return signIn(call, SESSION_SECONDS);
   },
 });
 
@@ -62,10 +61,9 @@ export const enterByCode = route('post', '/console/session/code', {
   errors: ['session_ended', 'session_elsewhere', 'session_unmarked'],
 
   async handle(call) {
-    const { sql, caller, sessionCookies } = call;
     // Of two at a time one finds it.
-    await removeSession(sql, caller);
-    return { session: await readSession(sql, caller, await begin(call, sessionCookies, SESSION_SECONDS)) };
+    await removeSession(call.sql, call.caller);
+    return signIn(call, SESSION_SECONDS);
   },
 });
 
@@ -93,10 +91,7 @@ export const enterByProvider = route('post', '/console/session/provided', {
   response: object({ session }),
   errors: ['session_ended', 'permission_missing', 'provider_unavailable', 'session_elsewhere', 'session_unmarked'],
 
-  async handle(call) {
-    const { sql, caller, sessionCookies } = call;
-    return { session: await readSession(sql, caller, await begin(call, sessionCookies, PROVIDED_SECONDS)) };
-  },
+  handle: (call) => signIn(call, PROVIDED_SECONDS),
 });
 
 export const getSession = route('get', '/console/session', {
@@ -143,6 +138,12 @@ export const leavePortal = route('delete', '/portal/session', {
 });
 
 type Holding = Pick<Services, 'sql' | 'changed' | 'setCookie'> & { caller: Caller };
+
+/** Begins a session of the console; gives it. */
+async function signIn(call: Holding & Pick<Services, 'sessionCookies'>, seconds: number) {
+  const sessionId = await begin(call, call.sessionCookies, seconds);
+  return { session: await readSession(call.sql, call.caller, sessionId) };
+}
 
 /** Begins a session of the caller; gives its id. */
 async function begin({ sql, caller, changed, setCookie }: Holding, cookies: SessionCookies, seconds: number) {
