@@ -91,7 +91,7 @@ test('a month tells each movement between its opening and closing balances, in t
 
   const september = await exact(records, id, 'month=2026-09');
   assert.equal(september.closing, made.opening);
-  const range = await exact(records, id, 'from=2026-10-03&to=2026-11-30');
+  const range = await exact(records, id, 'from=2026-10-03&to=2027-09-30');
   assert.is(range.opening.used, '3.750001');
   assert.is(range.closing.used, (await records.billing(id)).usedCredits);
   addsUp(range);
