@@ -1561,7 +1561,6 @@ type CountVerificationsQuery struct {
 	To string `json:"to,omitempty"`
 	// the length of periods: minutes of at most 2 days, hours of 31, days of 93; one of "minute", "hour", "day"; default "day"
 	Interval string `json:"interval,omitempty"`
-	// the zone, by its IANA name; default "UTC"
 	Timezone string `json:"timezone,omitempty"`
 	// any of status, reason, limit, key, with commas between; empty: none; default "status"
 	GroupBy string `json:"groupBy,omitempty"`

@@ -274,7 +274,7 @@ export interface Contract {
       /** last day in the zone, or an instant, which is excluded; default: today */ to?: string | undefined;
       /** the length of periods: minutes of at most 2 days, hours of 31, days of 93 */
       interval?: 'minute' | 'hour' | 'day' | undefined;
-      /** the zone, by its IANA name */ timezone?: string | undefined;
+      timezone?: string | undefined;
       /** any of status, reason, limit, key, with commas between; empty: none */ groupBy?: string | undefined;
       status?: VerificationCountStatus | undefined;
       reason?: VerificationCountReason | undefined;

@@ -32,6 +32,12 @@ export function csv(names: readonly string[], rows: readonly (readonly (string |
   return [names, ...rows].map((row) => `${row.map(field).join(',')}\r\n`).join('');
 }
 
+/** How a route says that it answers with CSV, too. */
+export function csvForm(example: string) {
+  const guarded = 'a text that a spreadsheet would run as a formula starts with an apostrophe';
+  return { type: formTypes.csv, description: `RFC 4180, with a header line; ${guarded}`, example };
+}
+
 // With it, Excel reads a file as UTF-8.
 const BYTE_ORDER_MARK = '\ufeff';
 

@@ -12,6 +12,7 @@ import {
 } from '../../../shared/contract/schema-kinds.ts';
 import { meterKinds, type MeterKind } from '../../../shared/values/meter-kinds.ts';
 import { answered, columnsOf, present, tableOf, without, type Row } from './rows.ts';
+import { webhook } from './webhooks.ts';
 
 export const meterDestination = named(
   'MeterDestination',
@@ -24,12 +25,7 @@ export const meterDestination = named(
         'in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are',
     }),
     name: nameOf(128, 'what people call it', 'Stripe'),
-    url: Type.String({
-      minLength: 1,
-      maxLength: 2_048,
-      description: 'where events are posted: `https://`, with the name of a host that can be reached from outside',
-      examples: ['https://api.stripe.com/v1/billing/meter_events'],
-    }),
+    url: { ...webhook.properties.url, examples: ['https://api.stripe.com/v1/billing/meter_events'] },
     eventNames: textsByName(
       { mostNames: 200, mostCharacters: 100 },
       'event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`',

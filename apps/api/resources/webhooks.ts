@@ -1,7 +1,16 @@
 import { Type } from 'typebox';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { invalidField } from '../../../shared/contract/errors.ts';
-import { id, named, object, someOf, textOf, timestamp, whole } from '../../../shared/contract/schema-kinds.ts';
+import {
+  id,
+  named,
+  object,
+  plainText,
+  someOf,
+  textOf,
+  timestamp,
+  whole,
+} from '../../../shared/contract/schema-kinds.ts';
 import { webhookEventTypes } from '../../../shared/contract/webhook-event-types.ts';
 import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../shared/values/webhook-target.ts';
 import { resourceOf, type Row } from './rows.ts';
@@ -45,6 +54,12 @@ export const webhooks = resourceOf('webhook', webhook, 'webhook_not_found', { mi
   previousSealed: null,
   previousUntil: null,
 });
+
+/** A secret that signs what is posted. */
+export function newSecret(what: string) {
+  const example = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfhcnAMPLE=';
+  return plainText(64, `${what}: only this answer contains it`, example);
+}
 
 /** Throws 400 for a URL that is not one to call. */
 export function requireTarget(url: string, { teamId }: Caller, allowedTargets: readonly AllowedTarget[]): void {

@@ -1290,7 +1290,6 @@ CountVerificationsInput = TypedDict(
         "to": NotRequired["str"],
         # The length of periods: minutes of at most 2 days, hours of 31, days of 93
         "interval": NotRequired["Literal[\"minute\", \"hour\", \"day\"]"],
-        # The zone, by its IANA name
         "timezone": NotRequired["str"],
         # Any of status, reason, limit, key, with commas between; empty: none
         "groupBy": NotRequired["str"],

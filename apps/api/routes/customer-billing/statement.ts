@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { object, day } from '../../../../shared/contract/schema-kinds.ts';
-import { csv, formParameters, inForm } from '../../http/forms.ts';
+import { csv, csvForm, formParameters, inForm } from '../../http/forms.ts';
 import { route, type Services } from '../../http/route.ts';
 import { requireBilling, type BillingRow } from '../../resources/billings/billings.ts';
 import { findSpan, readStatements } from '../../resources/statements/spans.ts';
@@ -20,13 +20,9 @@ export const spanParameters = {
 export const statementQuery = object({ ...spanParameters, ...formParameters('json', 'csv') });
 
 /** The form of a statement besides JSON. */
-export const statementForms = {
-  type: 'text/csv',
-  description:
-    'RFC 4180, with a header line; a text that a spreadsheet would run as a formula starts with an apostrophe',
-  example:
-    'day,kind,name,balance,amount,events,grantId,eventId,tokenId,reason,month\r\n2026-10-02,usage,tokens,used,1.5,3,,,,,\r\n',
-};
+export const statementForms = csvForm(
+  'day,kind,name,balance,amount,events,grantId,eventId,tokenId,reason,month\r\n2026-10-02,usage,tokens,used,1.5,3,,,,,\r\n',
+);
 
 export const getStatement = route('get', '/api/v1/customer-billing/{bid}/statement', {
   summary: 'Get the statement of a billing record: opening balances, every movement, closing balances, and the proof',

@@ -11,7 +11,7 @@ import { route } from '../../http/route.ts';
 import { requireWorkspace, within, withinSight } from '../../resources/access/access.ts';
 import { creditsIn } from '../../resources/billings/billings.ts';
 import { meterDestination, meters, type MeterRow } from '../../resources/meters.ts';
-import { requireTarget } from '../../resources/webhooks.ts';
+import { newSecret, requireTarget } from '../../resources/webhooks.ts';
 import { lockName, matching, set } from '../../resources/rows.ts';
 
 const MOST_DESTINATIONS = 10;
@@ -28,13 +28,7 @@ const newDestination = named(
   'NewMeterDestination',
   object({
     ...meterDestination.properties,
-    secret: Type.Optional(
-      plainText(
-        64,
-        'of kind `http`, the secret that signs: only this answer contains it',
-        'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfhcnAMPLE=',
-      ),
-    ),
+    secret: Type.Optional(newSecret('of kind `http`, the secret that signs')),
   }),
 );
 

@@ -4,7 +4,7 @@ import { invalidField } from '../../../../shared/contract/errors.ts';
 import { day, named, object, textOf, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
 import { formats } from '../../../../shared/contract/validate.ts';
-import { csv, formParameters, inForm } from '../../http/forms.ts';
+import { csv, csvForm, formParameters, inForm } from '../../http/forms.ts';
 import { route } from '../../http/route.ts';
 import { requireUsageOfBilling } from '../../resources/billings/billings.ts';
 import { FIRST_DAY, LAST_DAY, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
@@ -52,12 +52,7 @@ export const getUsage = route('get', '/api/v1/usage/{bid}', {
     ...formParameters('json', 'csv'),
   }),
   response: object({ data: Type.Array(usageRow, { maxItems: MOST_ROWS, examples: [[EXAMPLE]] }) }),
-  alternative: {
-    type: 'text/csv',
-    description:
-      'RFC 4180, with a header line; a name that a spreadsheet would run as a formula starts with an apostrophe',
-    example: csv(COLUMNS, [COLUMNS.map((name) => EXAMPLE[name])]),
-  },
+  alternative: csvForm(csv(COLUMNS, [COLUMNS.map((name) => EXAMPLE[name])])),
   errors: ['usage_too_large', 'usage_too_slow', 'too_many_events', 'usage_unavailable'],
 
   async handle(call) {

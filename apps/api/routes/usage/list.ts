@@ -13,7 +13,7 @@ import { id, object, textOf, usageName, plainText } from '../../../../shared/con
 import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { QUARTER_MS } from '../../../../shared/values/periods.ts';
-import { fileAnswer, formOf, formParameters, formTypes } from '../../http/forms.ts';
+import { csvForm, fileAnswer, formOf, formParameters, formTypes } from '../../http/forms.ts';
 import { route } from '../../http/route.ts';
 import type { Services } from '../../http/route.ts';
 import { requireUsageOf } from '../../resources/access/access.ts';
@@ -75,13 +75,9 @@ export const listUsage = route('get', '/api/v1/usage', {
     ),
     nextCursor: Type.Optional(plainText(8_192, 'where the next page starts; absent on the last one', CURSOR)),
   }),
-  alternative: {
-    type: formTypes.csv,
-    description:
-      'RFC 4180, with a header line; a name that a spreadsheet would run as a formula starts with an apostrophe',
-    example:
-      '"start","usageName","totalBillingUsage","events","partial"\r\n"2026-11-01T00:00:00+00:00","tokens",12.5,42,false\r\n',
-  },
+  alternative: csvForm(
+    '"start","usageName","totalBillingUsage","events","partial"\r\n"2026-11-01T00:00:00+00:00","tokens",12.5,42,false\r\n',
+  ),
   file: {
     type: formTypes.parquet,
     description: 'the same columns: `start` in UTC with milliseconds, `totalBillingUsage` as DECIMAL(38,6)',

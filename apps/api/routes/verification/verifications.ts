@@ -31,7 +31,7 @@ import { isId } from '../../../../shared/values/ids.ts';
 import { momentTexts } from '../../../../shared/values/periods.ts';
 import { reasons, statuses } from '../../../../shared/verification/operation.ts';
 import { keylessReasons } from '../../../../shared/verification/outcomes.ts';
-import { cutsOf, outcomeIntervals } from '../../resources/usage-range.ts';
+import { cutsOf, outcomeIntervals, rangeParameters } from '../../resources/usage-range.ts';
 
 const MOST_ROWS = 10_000;
 const MOST_READ = 50_000_000;
@@ -96,14 +96,7 @@ export const countVerifications = route('get', '/api/v1/verifications', {
         description: 'the length of periods: minutes of at most 2 days, hours of 31, days of 93',
       }),
     ),
-    timezone: Type.Optional(
-      Type.String({
-        maxLength: 64,
-        default: 'UTC',
-        description: 'the zone, by its IANA name',
-        examples: ['Asia/Tokyo'],
-      }),
-    ),
+    timezone: rangeParameters.timezone,
     groupBy: Type.Optional(
       Type.String({
         maxLength: 64,

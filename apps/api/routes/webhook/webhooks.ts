@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
+import { named, object } from '../../../../shared/contract/schema-kinds.ts';
 import { WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
@@ -8,22 +8,12 @@ import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam, requireWorkspace, withinSight } from '../../resources/access/access.ts';
 import { lockName } from '../../resources/rows.ts';
-import { requireTarget, webhooks, webhook, type WebhookRow } from '../../resources/webhooks.ts';
+import { newSecret, requireTarget, webhooks, webhook, type WebhookRow } from '../../resources/webhooks.ts';
 
 const MOST_WEBHOOKS = 20;
 
 const { url, events, workspaceId, description } = webhook.properties;
-const newWebhook = named(
-  'NewWebhook',
-  object({
-    ...webhook.properties,
-    secret: plainText(
-      64,
-      'the secret that signs: only this answer contains it',
-      'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfhcnAMPLE=',
-    ),
-  }),
-);
+const newWebhook = named('NewWebhook', object({ ...webhook.properties, secret: newSecret('the secret that signs') }));
 
 export const createWebhook = route('post', '/api/v1/webhook', {
   summary: 'Have events posted to a URL; only this answer contains the secret that signs them',
