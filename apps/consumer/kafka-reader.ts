@@ -6,12 +6,8 @@ import { carryOutcome, isOutcome, type CarriedOutcome } from '../../shared/event
 import { BYTES_PER_BATCH, EVENTS_PER_BATCH, type Source } from '../../shared/events/pump.ts';
 import type { Running, Runtime } from '../../shared/runtime/run.ts';
 
-type KafkaReaderOptions = Runtime & {
-  kafka: Kafka;
-};
-
 /** `assigned` gives the partitions that Kafka has assigned to this consumer. */
-export type KafkaReader = Source & Running & { assigned(): ReadonlySet<number> };
+type KafkaReader = Source & Running & { assigned(): ReadonlySet<number> };
 
 type UnreadableRecord = { partition: number; record: Incoming; reason: string };
 
@@ -36,7 +32,7 @@ const LONGEST_DEAD_VALUE = 900_000;
  * consumer sends Kafka heartbeats. It delivers every event that it took, in order, even after Kafka has assigned the
  * partition to another consumer. That consumer then delivers the event too, and it alone commits the offset.
  */
-export function makeKafkaReader({ kafka, metrics, log, clock }: KafkaReaderOptions): KafkaReader {
+export function makeKafkaReader({ kafka, metrics, log, clock }: Runtime & { kafka: Kafka }): KafkaReader {
   // Fetched, and in no batch yet.
   const waiting: Part[] = [];
   const consuming = kafka.consume(async (fetched, keepWaiting) => {

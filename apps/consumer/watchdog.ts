@@ -4,7 +4,6 @@ import type { Running, Runtime } from '../../shared/runtime/run.ts';
 
 type WatchdogOptions = Runtime & {
   kafka: Kafka;
-  /** The partitions that Kafka has assigned to this consumer. */
   assigned(): ReadonlySet<number>;
   /** False or rejected while a store that we write to is unavailable: the consumer is right to wait then. */
   reachable(): Promise<boolean>;

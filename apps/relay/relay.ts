@@ -5,11 +5,7 @@ import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemet
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running, Runtime } from '../../shared/runtime/run.ts';
 
-type RelayOptions = Runtime & {
-  source: Source;
-  kafka: Kafka;
-  telemetry?: Telemetry;
-};
+type RelayOptions = Runtime & { source: Source; kafka: Kafka; telemetry?: Telemetry };
 
 /**
  * Carries usage events from the outbox to Kafka, and acknowledges them once every in-sync replica has them. After a crash

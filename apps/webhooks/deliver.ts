@@ -1,22 +1,16 @@
 import { abortAfter } from '../../shared/runtime/clock.ts';
 import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
 import { retry } from '../../shared/runtime/retry.ts';
-import type { Running, Runtime } from '../../shared/runtime/run.ts';
-import type { Sql } from '../../shared/stores/postgres.ts';
+import type { Running } from '../../shared/runtime/run.ts';
 import { WEBHOOKS_CHANNEL } from '../../shared/stores/notify-webhooks.ts';
 import type { Sealer } from '../../shared/values/seal.ts';
-import type { makeCall, Outcome } from './call.ts';
+import type { Outcome } from './call.ts';
+import type { SendOptions } from './send-meters.ts';
 import { claim, type Claimed, isDelivered, noteTry } from './claim.ts';
 import { Webhook } from 'standardwebhooks';
 import { webhookSecretPlace } from '../../shared/values/webhook-secret.ts';
 
-type DeliverOptions = Runtime & {
-  sql: Sql;
-  call: ReturnType<typeof makeCall>;
-  sealer: Sealer;
-  retriesMs: readonly number[];
-  random: () => number;
-};
+type DeliverOptions = SendOptions & { retriesMs: readonly number[] };
 
 // What one process has under way: the most for one webhook, for all that answer soon, and for all that are slow. The slow ones
 // fill their own room, never that of the others.
