@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { createServer, isIP, type AddressInfo } from 'node:net';
+import { createServer, isIP } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeTestClock } from '../../tests/helpers/clock.ts';
 import { eventually } from '../../tests/helpers/eventually.ts';
+import { listen } from '../../tests/helpers/listen.ts';
 import { makeCall, makeResolve, type NameServers, type Resolve } from './call.ts';
 import { makeReceiverCertificate, startReceiver } from './helpers/receiver.ts';
 
@@ -21,15 +22,10 @@ const inside = createServer((socket) => {
   connections += 1;
   socket.destroy();
 });
-await new Promise<void>((resolve) => inside.listen(0, '127.0.0.1', resolve));
-test.after(async () => {
-  inside.close();
-  await receiver.stop();
-});
+const { port: insidePort } = await listen(inside);
 
 const toReceiver: Resolve = async () => [{ address: '127.0.0.1', family: 4 }];
-const insidePort = () => (inside.address() as AddressInfo).port;
-const evil = () => ({ url: `https://evil.example.com:${insidePort()}/`, ...message });
+const evil = () => ({ url: `https://evil.example.com:${insidePort}/`, ...message });
 
 /** Asks name servers that answer as `answers` says at that moment. */
 const byNames = makeResolve(() => {
@@ -110,7 +106,6 @@ test('a name without an address, servers of names that say nothing, and an answe
   const { status, error } = await given(makeResolve(), trickling.url, () => trickling.got.length > 0);
   assert.is(error, late);
   assert.ok(status === 200 || status === undefined);
-  await Promise.all([silent.stop(), trickling.stop()]);
 });
 
 test('a connection serves the same name again, and no other', async () => {
@@ -165,7 +160,7 @@ test('a target inside is called for the team that it is allowed to, or for all b
     return status ?? error;
   };
   assert.equal([await tries('team_a'), await tries('*'), await tries('team_b')], [200, 200, refused]);
-  assert.equal([await tries('*', `https://127.0.0.1:${insidePort()}/`), connections], [refused, 0]);
+  assert.equal([await tries('*', `https://127.0.0.1:${insidePort}/`), connections], [refused, 0]);
 });
 
 test('no redirect is followed, and no proxy of the environment is asked', async () => {
@@ -175,10 +170,9 @@ test('no redirect is followed, and no proxy of the environment is asked', async 
   const before = receiver.got.length;
   assert.is((await callInside(other, receiver)({ url: other.url, ...message })).status, 307);
   assert.is(receiver.got.length, before);
-  await other.stop();
 
   connections = 0;
-  const proxy = `http://127.0.0.1:${insidePort()}`;
+  const proxy = `http://127.0.0.1:${insidePort}`;
   Object.assign(process.env, { HTTPS_PROXY: proxy, https_proxy: proxy, NODE_USE_ENV_PROXY: '1' });
   const url = `https://hooks.example.com:${receiver.port}/in`;
   const { status } = await makeCall(toReceiver, [], systemClock)({ url, ...message });
@@ -206,5 +200,4 @@ test('an answer is cut at 64 KB, and its first 1 KB is kept, or 200 bytes of one
   assert.ok(sent < 20_000_000, String(sent));
   const odd = await startReceiver(certificate, (_, response) => void response.end(Buffer.from([0, 255, 65])));
   assert.is((await callInside(odd)({ url: odd.url, ...message })).answer, '\ufffd\ufffdA');
-  await Promise.all([endless.stop(), odd.stop()]);
 });

@@ -42,6 +42,7 @@ import * as assert from 'uvu/assert';
 import { refusalTable } from '../../apps/api/generate/refusals.ts';
 import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
+import { atEnd } from '../../tests/helpers/at-end.ts';
 import { makeEndClients, type EndClients } from '../../tests/helpers/end-clients.ts';
 import { waitingEvents } from '../../tests/helpers/outbox.ts';
 import { eventually, makeWorld } from '../../tests/helpers/world.ts';
@@ -123,14 +124,9 @@ export async function runCases(name: string, apps: Record<string, CaseApp>): Pro
   const proxy = await makeProxy(world.verify!.url);
   const redis = world.redis.node(0).client;
   const clients = await makeEndClients(world);
-  const started = new Map<string, { url: string; stop(): Promise<void> }>();
+  const urls = new Map<string, string>();
   const env = { VERIFY_URL: proxy.url, TOKEN: world.team.token, VERIFY_TIMEOUT_MS: '20000' };
-  for (const [app, { command }] of Object.entries(apps)) started.set(app, await startApp(command, env));
-  test.after(async () => {
-    await Promise.all([...started.values()].map((app) => app.stop()));
-    proxy.stop();
-    await world.stop();
-  });
+  for (const [app, { command }] of Object.entries(apps)) urls.set(app, await startApp(command, env));
 
   for (const [app, { isOfFirstClient, gathersNone }] of Object.entries(apps)) {
     for (const { title, credits, each = [{}], steps: all } of cases.filter(
@@ -141,7 +137,7 @@ export async function runCases(name: string, apps: Record<string, CaseApp>): Pro
         proxy.next();
         const own = credits === undefined ? undefined : await newCustomer(clients, credits);
         const keys = { ...clients.keys, good: clients.good.key, ...(own && { key: own.key }) };
-        const run = makeSteps({ url: started.get(app)!.url, keys, proxy });
+        const run = makeSteps({ url: urls.get(app)!, keys, proxy });
         try {
           for (const step of each.flatMap((row) => all.map((step) => withValues(step, row)))) {
             if (gathersNone && 'asked' in step && step.asked.requestsAtMost) continue;
@@ -316,12 +312,9 @@ function partLike(value: unknown, wanted: unknown): unknown {
   return Object.fromEntries(Object.entries(wanted).map(([name, one]) => [name, partLike(fields[name], one)]));
 }
 
-/** Starts a case app and waits until it says on which port it listens. */
+/** Starts a case app until the end of the test file, and waits until it says on which port it listens. Gives its address. */
 async function startApp([command, ...args]: string[], env: Record<string, string>) {
-  const child = spawn(command!, args, {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const child = spawn(command!, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(child, 'exit');
   const port = await new Promise<string>((resolve, reject) => {
     let said = '';
@@ -333,12 +326,10 @@ async function startApp([command, ...args]: string[], env: Record<string, string
       if (found) resolve(found);
     });
   });
-  return {
-    url: `http://127.0.0.1:${port}`,
-    async stop() {
-      child.kill('SIGTERM');
-      await Promise.race([ended, sleep(5_000, undefined, { ref: false })]);
-      child.kill('SIGKILL');
-    },
-  };
+  atEnd(async () => {
+    child.kill('SIGTERM');
+    await Promise.race([ended, sleep(5_000, undefined, { ref: false })]);
+    child.kill('SIGKILL');
+  });
+  return `http://127.0.0.1:${port}`;
 }

@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert';
 import { makeCustomers, newWorkspace } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
 import { frameworks } from './helpers/frameworks.ts';
-import { listen, type App } from './helpers/listen.ts';
+import { listen, type App } from '../../tests/helpers/listen.ts';
 import { makeProxy } from './helpers/proxy.ts';
 import { capture, captureAtEnd, identityOf, keytally, nodeGuard } from './index.ts';
 

@@ -7,18 +7,14 @@ import { keyspace, meterShard } from '../stores/keyspace.ts';
 import { encodeEvent, testEvent } from '../../tests/helpers/events.ts';
 import { readEvents } from '../../tests/helpers/outbox.ts';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
-import { connectPatiently } from '../../tests/helpers/patient-redis.ts';
 import { makeWorld } from '../../tests/helpers/world.ts';
 
-const WITHIN_MS = 30_000;
 const TEXT = '/a?q=\'"\\é漢';
 
 const world = await makeWorld(['verify']);
-const redis = connectPatiently(world.env.REDIS_URL!);
-await redis.connected(WITHIN_MS);
+const { redis } = world;
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(() => redis.close());
 
 test('a verification that verify.lua appends reads back with every field, and is written again as the same bytes', async () => {
   const { key, id: keyId, shard, billingId } = await meteredKey();

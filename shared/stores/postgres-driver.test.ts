@@ -1,9 +1,9 @@
-import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { emptyPostgres } from '../../tests/helpers/world.ts';
 import driver from './postgres-driver.ts';
+import { listen } from '../../tests/helpers/listen.ts';
 import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
 
 const url = await emptyPostgres('driver');
@@ -52,16 +52,14 @@ test('a statement fails soon where each connection ends before it is ready, and 
   const server = createServer((socket) => {
     connections += 1;
     socket.on('error', () => {}).end();
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  });
+  const { port } = await listen(server);
   const pool = connectPostgres(`postgres://nobody:none@127.0.0.1:${port}/none`, { max: 1 });
   isLost(await outcomeOf(pool`select 1`));
   assert.is(connections, 2);
   const last = outcomeOf(pool`select 1`);
   await pool.end();
   isLost(await last);
-  server.close();
 });
 
 test('Postgres ends the sessions of a machine that died, and the locks that they hold, within a minute', async () => {

@@ -40,12 +40,7 @@ test('a process keeps at most 1,000 refusals of a second one by one, ten of a ke
 });
 
 test('the address of an end client leaves the process sealed, and opens for its refusal alone, until Redis forgets the key', async () => {
-  const outcomes = makeOutcomes({
-    redis,
-    hasSpareRoom: () => true,
-    metrics: makeMetrics('test'),
-    random: Math.random,
-  });
+  const outcomes = makeOutcomes({ redis, hasSpareRoom: () => true, metrics: makeMetrics('test'), random: Math.random });
   const ip = '203.0.113.9';
   const keyId = newId('key');
   const lookup = { workspaceId: newId('ws'), keyPart: `"apiKeyId":"${keyId}"` } as Lookup;

@@ -1,9 +1,9 @@
-import { once } from 'node:events';
-import { connect, createServer, type AddressInfo } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeTestClock } from '../../tests/helpers/clock.ts';
+import { listen } from '../../tests/helpers/listen.ts';
 import { ApiError, type ErrorName } from '../contract/errors.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { connectRedis } from '../stores/redis.ts';
@@ -32,13 +32,11 @@ const way = createServer((inner) => {
   );
 });
 
-await once(way.listen(0, '127.0.0.1'), 'listening');
-const { port } = way.address() as AddressInfo;
+const { port } = await listen(way);
 const redis = connectRedis(`redis://:${url.password}@127.0.0.1:${port}`, makeLogger('test', 'silent'), clock);
 await redis.connected(30_000);
 test.after(async () => {
   for (const socket of sockets) socket.destroy();
-  way.close();
   await redis.close();
 });
 

@@ -7,7 +7,7 @@ import { consoleSuite } from './console/helpers/suite.ts';
 const { test, own } = await consoleSuite('/docs in Chromium');
 
 test('the page shows every operation, tries one with a token, and asks nobody else', async () => {
-  const { page, complaints, close } = await visit(own.browser);
+  const { page, complaints } = await visit(own.browser);
   const answer = await page.goto(`${own.world.api.url}/docs`);
   assert.match(answer!.headers()['content-security-policy']!, /^default-src 'none'.*frame-ancestors 'none'/);
   await page.locator('.opblock').first().waitFor();
@@ -28,5 +28,4 @@ test('the page shows every operation, tries one with a token, and asks nobody el
   const { workspaces } = (await own.world.call('get', '/api/v1/workspace')).body;
   assert.is(workspaces.length, 2, 'the example of the document has made a workspace');
   assert.equal(complaints, []);
-  await close();
 });

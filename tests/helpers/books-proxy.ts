@@ -1,8 +1,6 @@
-import { once } from 'node:events';
 import { createServer, request as forward, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { atEnd } from './at-end.ts';
+import { listen } from './listen.ts';
 
 /** A request that a program asks of ClickHouse, with the way to answer it in ClickHouse's place. Its path may be changed. */
 export type Asked = { body: Buffer; path: string; answer: ServerResponse };
@@ -32,12 +30,8 @@ export async function booksProxy(to: string, decide: (asked: Asked) => Way | Pro
     };
     pass().catch(() => answer.destroy());
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port: own, stop } = await listen(server);
   const url = new URL(to);
-  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const close = atEnd(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return { url: url.href, close };
+  url.host = `127.0.0.1:${own}`;
+  return { url: url.href, close: stop };
 }

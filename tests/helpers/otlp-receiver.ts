@@ -1,14 +1,10 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { atEnd } from './at-end.ts';
+import { listen } from './listen.ts';
 
 type Value = { stringValue?: string; intValue?: number | string; doubleValue?: number };
 type Attributes = { key: string; value: Value }[];
 type Resource = { attributes: Attributes };
-type Sent = {
-  resourceSpans?: { resource: Resource; scopeSpans: { spans: RawSpan[] }[] }[];
-};
+type Sent = { resourceSpans?: { resource: Resource; scopeSpans: { spans: RawSpan[] }[] }[] };
 type RawSpan = {
   traceId: string;
   spanId: string;
@@ -29,7 +25,7 @@ export async function startOtlpReceiver() {
     // A program may be killed in the middle of its request.
     take(request, response).catch(() => response.destroy());
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { url } = await listen(server);
 
   async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let text = '';
@@ -41,7 +37,7 @@ export async function startOtlpReceiver() {
   const sent = (path: string) =>
     requests.filter((one) => one.path === path).map(({ text }) => JSON.parse(text) as Sent);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     requests,
     spans: (): ReceivedSpan[] =>
       sent('/v1/traces').flatMap(({ resourceSpans = [] }) =>
@@ -51,12 +47,6 @@ export async function startOtlpReceiver() {
           ),
         ),
       ),
-    stop: atEnd(async () => {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    }),
   };
 }
 

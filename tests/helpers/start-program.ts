@@ -6,6 +6,7 @@ import { readConfig } from '../../shared/runtime/config.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { begin, type Whole } from '../../shared/runtime/run.ts';
+import { atEnd } from './at-end.ts';
 import { learnContract } from './contract.ts';
 import { eventually } from './eventually.ts';
 
@@ -17,7 +18,16 @@ export type Started = { url: string; stop(): Promise<void> };
 export type Spawned = { url: string; process: ChildProcess; stop(signal?: NodeJS.Signals): Promise<void> };
 
 /** Each is called with everything that programs write from then on. */
-export const outputListeners = new Set<(text: string) => void>();
+const outputListeners = new Set<(text: string) => void>();
+
+/** Listens to programs until the end of the test file; gives the function that tells what they have written since. */
+export function hearOutput(): () => string {
+  let heard = '';
+  const listener = (text: string) => void (heard += text);
+  outputListeners.add(listener);
+  atEnd(() => outputListeners.delete(listener));
+  return () => heard;
+}
 
 /** Starts a program in this process and waits until it is ready. */
 export async function startProgram(program: Program, env: Record<string, string>): Promise<Started> {

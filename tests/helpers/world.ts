@@ -22,7 +22,7 @@ import { spawnProgram, startProgram, type Program, type Spawned, type Started } 
 // What most test files need beside their world.
 export { eventually } from './eventually.ts';
 export { decided, once, request, type Answer } from './request.ts';
-export { outputListeners, type Spawned, type Started } from './start-program.ts';
+export { hearOutput, type Spawned, type Started } from './start-program.ts';
 export { wireTo, type Wire } from './wire.ts';
 
 type Team = { id: string; token: string };

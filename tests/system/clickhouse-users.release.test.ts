@@ -38,7 +38,7 @@ const customers = makeCustomers(world, workspaceId);
 const { key, meter } = await customers.meteredKey('100');
 const billing = { key, id: (await customers.billing(meter)).id };
 test.after(async () => {
-  await Promise.all([world?.stop(), books.close()]);
+  await books.close();
   if (server) await stopProcess(server, 'SIGKILL', 1_000);
 });
 

@@ -42,10 +42,8 @@ test('each file of its folder is of its owner alone; without it nobody gets into
 });
 
 test('a start by root says what that risks, and one by another user does not', () => {
-  assert.is(
-    /^it runs as root, so whoever takes over one of its programs has this/m.test(started.out),
-    process.getuid?.() === 0,
-  );
+  const risk = /^it runs as root, so whoever takes over one of its programs has this/m;
+  assert.is(risk.test(started.out), process.getuid?.() === 0);
 });
 
 test('a second up changes nothing and prints the same; one at another port, or of another home at this one, says so in one line', async () => {
@@ -54,10 +52,8 @@ test('a second up changes nothing and prints the same; one at another port, or o
   assert.match(out, /already running/);
   assert.match(out, /^\. .*\/env; /m);
   assert.not.match(out, 'LOG_LEVEL');
-  assert.match(
-    (await stack.must('up', undefined, { LOG_LEVEL: 'debug' })).out,
-    /^It goes on without what changed .*: LOG_LEVEL\./m,
-  );
+  const changed = await stack.must('up', undefined, { LOG_LEVEL: 'debug' });
+  assert.match(changed.out, /^It goes on without what changed .*: LOG_LEVEL\./m);
   const otherPort = await stack.run('up', undefined, { KEYTALLY_PORT: String(port + 7) });
   assert.match(otherPort.err, /^keytally: the stack in .* already runs with KEYTALLY_PORT=\d+, not \d+: .*\n$/);
   const otherHome = await stack.run('up', undefined, { KEYTALLY_HOME: `${stack.home}-other` });

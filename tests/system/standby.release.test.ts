@@ -55,7 +55,6 @@ test.before(async () => {
   customers = makeCustomers(world, id);
 });
 // Before the Postgres of the last test.
-test.after(() => world.stop());
 
 test('taken back to a point in time, Postgres is found older than Redis: what was disabled since stays so', async () => {
   const earlier = await copyServer('earlier', 'recovery.signal');

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { makeCustomers } from '../helpers/customers.ts';
 import { startOtlpReceiver, type ReceivedSpan } from '../helpers/otlp-receiver.ts';
 import type { Program } from '../helpers/start-program.ts';
-import { eventually, spawnWorld, outputListeners, type Spawned } from '../helpers/world.ts';
+import { eventually, spawnWorld, type Spawned } from '../helpers/world.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
@@ -21,10 +21,7 @@ const settings = {
   OTEL_TRACES_SAMPLER: 'parentbased_always_off',
   OTEL_METRIC_EXPORT_INTERVAL: '200',
 };
-test.after.each(async () => {
-  outputListeners.clear();
-  await Promise.all(started.splice(0).map((one) => one.stop()));
-});
+test.after.each(async () => void (await Promise.all(started.splice(0).map((one) => one.stop()))));
 
 test('a traced verification is one trace, from the caller to the insert, and batches link to it', async () => {
   const [verify, consumer] = await Promise.all([start('verify', settings), start('consumer', settings)]);

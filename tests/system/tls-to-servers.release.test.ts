@@ -1,7 +1,6 @@
 import { chmodSync, chownSync, copyFileSync, readFileSync, statSync } from 'node:fs';
 import { request as ask } from 'node:http';
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { test } from 'uvu';
@@ -14,6 +13,7 @@ import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
 import { eventually } from '../helpers/eventually.ts';
+import { listen } from '../helpers/listen.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 
 // Connections to a Postgres, a ClickHouse and a Redis with TLS.
@@ -28,10 +28,8 @@ test('a server whose certificate is not trusted is refused, and one whose is get
   const encrypted = new URL(process.env.TEST_POSTGRES_URL!);
   encrypted.searchParams.set('sslmode', 'verify-full');
   await letPostgresSpeakTls();
-  const proxy = beforeClickHouse();
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   const books = new URL(process.env.TEST_CLICKHOUSE_URL!.replace('http:', 'https:'));
-  books.port = String((proxy.address() as AddressInfo).port);
+  books.port = String((await listen(beforeClickHouse())).port);
 
   const isEncrypted = async () => {
     const sql = connectPostgres(encrypted.href, { max: 1 });
@@ -67,8 +65,6 @@ test('a server whose certificate is not trusted is refused, and one whose is get
   assert.equal([await isEncrypted(), await answers(), await isConnected()], [refusal, refusal, false]);
   setDefaultCACertificates([...usual, readFileSync(certificate, 'utf8')]);
   assert.equal([await isEncrypted(), await answers(), await isConnected()], [true, true, true]);
-  proxy.closeAllConnections();
-  proxy.close();
 });
 
 function codeOf(failure: object): string | undefined {

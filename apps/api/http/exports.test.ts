@@ -1,6 +1,5 @@
 import { EventEmitter, on, once } from 'node:events';
-import type { Server, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import Koa from 'koa';
 import { test } from 'uvu';
@@ -8,13 +7,8 @@ import * as assert from 'uvu/assert';
 import { asApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
 import { ExportAnswer, type OpenExport } from '../../../shared/contract/route.ts';
 import { makeHttpServer } from '../../../shared/http/http-server.ts';
+import { listen } from '../../../tests/helpers/listen.ts';
 import { makeSendExport } from './exports.ts';
-
-let server: Server;
-test.after.each(() => {
-  server.closeAllConnections();
-  server.close();
-});
 
 test('a team has so many exports under way, all teams so many, and so many are made at a time, in turn', async () => {
   const { get, nextMade, arrival } = await serve({ ofTeam: 2, ofAll: 3, made: 1 });
@@ -115,12 +109,9 @@ async function serve(limits: Partial<Parameters<typeof makeSendExport>[0]>) {
       ctx.body = errorEnvelope(known, '');
     }
   });
-  server = makeHttpServer(app.callback()).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { url } = await listen(makeHttpServer(app.callback()));
   return {
-    get: (team: string, signal?: AbortSignal) =>
-      fetch(`http://127.0.0.1:${port}/${team}`, { ...(signal && { signal }) }),
+    get: (team: string, signal?: AbortSignal) => fetch(`${url}/${team}`, { ...(signal && { signal }) }),
     /** The next export that is to be made. */
     nextMade: async () => ((await made!.next()).value as [Made])[0],
     arrival: () => arrivals!.next(),

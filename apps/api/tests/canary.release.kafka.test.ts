@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { startOtlpReceiver } from '../../../tests/helpers/otlp-receiver.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { eventually, spawnWorld, outputListeners, wireTo } from '../../../tests/helpers/world.ts';
+import { eventually, spawnWorld, hearOutput, wireTo } from '../../../tests/helpers/world.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { filesWith, formsOf, textOfBooks, textOfPostgres, textOfProcesses, textOfRedis } from './helpers/canary.ts';
 import { guarded, inUsableOrder, makeThings, nameOf, requests, urlOf } from './helpers/requests.ts';
@@ -16,10 +16,9 @@ import { callsOf, must } from './helpers/calls.ts';
 const marker = `marker-${Date.now()}`;
 const isSecret = (text: unknown): text is string =>
   typeof text === 'string' && /^\w+_\d\d[0-9A-Za-z]{32}$|^eyJ[\w-]+\./.test(text);
-let output = '';
 const secrets: string[] = [];
 
-outputListeners.add((text) => (output += text));
+const output = hearOutput();
 const receiver = await startOtlpReceiver();
 const world = await spawnWorld(['verify'], {
   BUS: 'kafka',
@@ -147,7 +146,7 @@ test('secrets pass through crashes of a connection, of Redis and of the programs
     return created;
   });
   await api.stop('SIGSEGV');
-  assert.match(output, /"level":(40|50|60)/, 'the crashes were logged');
+  assert.match(output(), /"level":(40|50|60)/, 'the crashes were logged');
 });
 
 test('the secrets are nowhere, and the markers beside them are found', async () => {
@@ -159,7 +158,7 @@ test('the secrets are nowhere, and the markers beside them are found', async () 
   await eventually('the collector has it', async () => told.every((one) => inTelemetry().includes(one)));
   const metrics = await Promise.all(programs.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()));
   const texts: [place: string, text: string, shown: string][] = [
-    ['logs', output, marker],
+    ['logs', output(), marker],
     ['metrics', metrics.join('\n'), 'keytally_http_request_seconds'],
     ['telemetry', inTelemetry(), things.key],
     ['Postgres', await textOfPostgres(world.sql), things.workspace],

@@ -9,6 +9,7 @@ import { storeWatermark } from '../../../shared/events/watermark.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
+import { listen } from '../../../tests/helpers/listen.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { eventually, once as key, wireTo } from '../../../tests/helpers/world.ts';
@@ -47,7 +48,7 @@ const wire = await wireTo(world.env.DATABASE_URL!, () => {
     toPostgres(bytes, connection);
   };
 });
-await once(hung.listen(0, '127.0.0.1'), 'listening');
+const { url: hungUrl } = await listen(hung);
 const clock: typeof systemClock = {
   ...systemClock,
   sleep: (ms, signal) => pauses(ms, signal),
@@ -57,7 +58,6 @@ const clock: typeof systemClock = {
     return () => {};
   },
 };
-const { port } = hung.address() as { port: number };
 // What waits for a rebuild, which begins once the books are current.
 await world.sql`insert into unsettled_records (billing_id, shard) values ('bill_of_nobody', 0)`;
 await storeWatermark(world.sql, 9e15);
@@ -65,12 +65,8 @@ await storeWatermark(world.sql, 9e15);
 const api = await startApiBy(clock, world, {
   // The wire sees the text of each statement, not only of the first.
   DATABASE_URL: `${wire.url}?prepare=false`,
-  CLICKHOUSE_URL: `http://127.0.0.1:${port}/none`,
+  CLICKHOUSE_URL: `${hungUrl}/none`,
   REQUEST_DEADLINE_MS: String(DEADLINE_MS),
-});
-test.after(async () => {
-  hung.closeAllConnections();
-  hung.close();
 });
 
 test('an api looks by itself for what waits, is due or deleted, has ended, or is to be settled, chained or sealed anew', async () => {

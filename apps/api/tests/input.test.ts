@@ -44,10 +44,7 @@ test('each field of a body and each parameter of a query is refused by name: of 
       const [text] = Object.values<unknown>(value);
       return at !== '' && isText(text) && String(text).length < 8_000;
     };
-    const wrong = {
-      body: body ? faultsOf(body).filter(fits) : [],
-      query: faultsOf(query).filter(inUrl),
-    };
+    const wrong = { body: body ? faultsOf(body).filter(fits) : [], query: faultsOf(query).filter(inUrl) };
     for (const [part, all] of Object.entries(wrong))
       for (const faults of together(all)) {
         const places = faults.map(({ at }) => (part === 'query' ? at.slice(1) : at));

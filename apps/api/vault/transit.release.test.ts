@@ -1,13 +1,12 @@
 // The master key from Vault's transit engine, by the program that operators name in MASTER_KEY_COMMAND.
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { listen } from '../../../tests/helpers/listen.ts';
 import { decryptByTransit } from './transit.ts';
 
 const COMMAND = join(import.meta.dirname, '../commands/vault-key.ts');
@@ -21,13 +20,8 @@ let state: 'open' | 'sealed' | 'silent' = 'open';
 const vault = createServer((request, response) => {
   if (state === 'silent') return;
   void answer(request).then(([status, body]) => response.writeHead(status).end(JSON.stringify(body)));
-}).listen(0, '127.0.0.1');
-await once(vault, 'listening');
-const VAULT_ADDR = `http://127.0.0.1:${(vault.address() as AddressInfo).port}`;
-test.after(() => {
-  vault.closeAllConnections();
-  vault.close();
 });
+const { url: VAULT_ADDR } = await listen(vault);
 
 async function answer(request: IncomingMessage): Promise<[status: number, body: object]> {
   const { ciphertext } = (await json(request)) as { ciphertext: string };

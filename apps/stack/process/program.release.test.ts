@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import { existsSync, mkdirSync } from 'node:fs';
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { listen } from '../../../tests/helpers/listen.ts';
 import { stopProcess } from './processes.ts';
 import { start, untilReady, type Program } from './program.ts';
 
@@ -12,16 +12,8 @@ import { start, untilReady, type Program } from './program.ts';
 const folder = join(process.env.TEST_FOLDER ?? '', 'program');
 const log = join(folder, 'log');
 const OTHER_USER = { uid: 65_534, gid: 65_534 };
-let taker: Server;
-let port: number;
-
-test.before.each(async () => {
-  mkdirSync(folder, { recursive: true });
-  taker = createServer().listen(0, '127.0.0.1');
-  await once(taker, 'listening');
-  ({ port } = taker.address() as AddressInfo);
-});
-test.after.each(() => void taker.close());
+const { port } = await listen(createServer());
+mkdirSync(folder, { recursive: true });
 
 test('a process of another user that took the port of a program is asked nothing, nor taken for it', async () => {
   if (process.getuid?.() !== 0 || !existsSync('/proc/net/tcp')) {
@@ -50,12 +42,5 @@ test('a program that ended is not ready, whatever answers on its port', async ()
 });
 
 function waiting(some: Pick<Program, 'port' | 'isReady' | 'owner'>): Program {
-  return {
-    name: 'waiting',
-    command: '/bin/sleep',
-    args: ['600'],
-    env: {},
-    stopWithinMs: 1_000,
-    ...some,
-  };
+  return { name: 'waiting', command: '/bin/sleep', args: ['600'], env: {}, stopWithinMs: 1_000, ...some };
 }

@@ -74,12 +74,6 @@ function supervise(name: string, readyWithinMs = 120_000) {
 async function serving(name: string, first = ''): Promise<Program> {
   const [port = 0] = await freePorts(1);
   const code = `${first}; require('node:http').createServer((q, r) => r.end()).listen(${port}, '127.0.0.1')`;
-  return {
-    name,
-    port,
-    command: process.execPath,
-    args: ['-e', code],
-    env: {},
-    isReady: () => answersOk(`http://127.0.0.1:${port}`),
-  };
+  const isReady = () => answersOk(`http://127.0.0.1:${port}`);
+  return { name, port, command: process.execPath, args: ['-e', code], env: {}, isReady };
 }

@@ -4,7 +4,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { outputListeners, wireTo } from '../../../tests/helpers/world.ts';
+import { hearOutput, wireTo } from '../../../tests/helpers/world.ts';
 import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
 const { world, clients, ask, pass, mistake, newKey } = await openAsking();
@@ -113,12 +113,9 @@ test('a gateway must send an access token with key:verify; the log alone says wh
   await mistake(pass(`nginx/${POLICY}/`, { token: 'kt_nobody' }));
   // One line a second is written: the first mistake that a process sees.
   const fresh = await world.start('verify');
-  let output = '';
-  const listen = (text: string) => void (output += text);
-  outputListeners.add(listen);
+  const output = hearOutput();
   await mistake(pass(`plain/${POLICY}/`, { token: 'kt_nobody', to: fresh.url }));
-  outputListeners.delete(listen);
-  assert.match(output, /access token \(X-Keytally-Token\) is unknown.*a gateway is set up wrongly/);
+  assert.match(output(), /access token \(X-Keytally-Token\) is unknown.*a gateway is set up wrongly/);
   const { key } = await makeCustomers(world, await newWorkspace(world)).newKey();
   assert.is((await ask('plain/-/', { headers: bearer(key) })).error?.code, 40112, 'not of its workspaces');
 });

@@ -1,12 +1,10 @@
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { atEnd } from '../../../tests/helpers/at-end.ts';
 import { makeCertificate, type Certificate } from '../../../tests/helpers/certificate.ts';
+import { listen } from '../../../tests/helpers/listen.ts';
 
 export type Got = {
   path: string;
@@ -39,18 +37,13 @@ export async function startReceiver(
     text(request).then(take, () => {});
   });
   server.on('secureConnection', () => void connections++);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { port, stop } = await listen(server);
   return {
     port,
     target: `127.0.0.1:${port}`,
     url: `https://127.0.0.1:${port}/in`,
     got,
     connections: () => connections,
-    stop: atEnd(async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    }),
+    stop,
   };
 }

@@ -39,7 +39,6 @@ test('work whose result can not be told is done all the same', async () => {
   await eventually('its span says so', async () =>
     receiver.spans().some(({ told }) => told['error.type'] === 'untold'),
   );
-  await receiver.stop();
 });
 
 test('work that fails fails as before, and its span tells the name of the error and no more', async () => {
@@ -58,5 +57,4 @@ test('work that fails fails as before, and its span tells the name of the error 
   await eventually('all have come', async () => failed().length >= 4);
   for (const { status } of failed()) assert.is(status.code, 2);
   assert.not.ok(receiver.requests.some(({ text }) => text.includes('kt_secret')));
-  await receiver.stop();
 });

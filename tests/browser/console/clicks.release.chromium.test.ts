@@ -111,7 +111,7 @@ const tasks: Record<string, (person: Person) => Promise<unknown>> = {
 
 for (const [name, does] of Object.entries(tasks))
   test(`${name}, in at most ${MOST_CLICKS} clicks`, async () => {
-    const { page, complaints, close } = await visit(own.browser, {
+    const { page, complaints } = await visit(own.browser, {
       permissions: ['clipboard-read', 'clipboard-write'],
     });
     await page.request.post(`${own.world.api.url}/console/session`, {
@@ -123,5 +123,4 @@ for (const [name, does] of Object.entries(tasks))
     await does(person);
     assert.ok(person.clicks() <= MOST_CLICKS, `${person.clicks()} clicks`);
     assert.equal(complaints, []);
-    await close();
   });

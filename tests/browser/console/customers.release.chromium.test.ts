@@ -12,7 +12,7 @@ const { test, own } = await consoleSuite('customers in the console');
 
 test('a customer is made, found, given credits for good, until a day and by a schedule, and may spend below zero', async () => {
   await own.customers.newMeter({ externalMeterId: 'another' });
-  const { page, close } = await own.open('customers');
+  const { page } = await own.open('customers');
   const available = (text: string) => page.getByText(`${text} credits available`).waitFor();
   await answer(page, 'New customer', 'New customer', { Customer: 'By keyboard', 'First credits': '5' });
   await page.getByRole('heading', { level: 1, name: 'By keyboard' }).waitFor();
@@ -74,11 +74,10 @@ test('a customer is made, found, given credits for good, until a day and by a sc
   await press(page, 'Their backend');
   await press(page, 'By keyboard');
   await available('-0.099999');
-  await close();
 });
 
 test('a plan is made, chosen for a new customer, changed for all, and replaced when the period ends', async () => {
-  const { page, close } = await own.open('plans');
+  const { page } = await own.open('plans');
   const free = { Name: 'free', Allowance: '10', 'Credits at the start, once': '5', 'They end after days': '14' };
   await answer(page, 'New plan', 'New plan', free);
   await rowOf(page, 'Plans', 'free').getByText('10 every month, 5 once (trial)').waitFor();
@@ -102,12 +101,11 @@ test('a plan is made, chosen for a new customer, changed for all, and replaced w
   await tick(page, 'Also for all customers that have it, from their next period on');
   await fill(page, { 'Spend cap': '8' });
   await rowOf(page, 'Plans', 'pro').getByText(/^2/).waitFor();
-  await close();
 });
 
 test('usage, a hold, an alert and a limit are told; a month has a statement, its files what the api has, and the books a proof', async () => {
   const { id, key } = await record('used', '100');
-  const { page, close } = await own.open(`customers/${id}?tab=Limits and alerts`);
+  const { page } = await own.open(`customers/${id}?tab=Limits and alerts`);
   const monthly = { Of: 'credits', Per: 'month', Name: 'monthly', 'At most': '90' };
   await answer(page, 'New limit', 'New limit', monthly);
   await rowOf(page, 'Limits', 'monthly').getByText('month, resets at 00:00 UTC').waitFor();
@@ -159,7 +157,6 @@ test('usage, a hold, an alert and a limit are told; a month has a statement, its
   await page.getByText('None of its own').waitFor();
   await press(page, 'Undo');
   await inTable(page, 'Alerts', 'half');
-  await close();
 
   async function requireSaved(button: string, path: string): Promise<void> {
     const coming = page.waitForEvent('download');
@@ -171,7 +168,7 @@ test('usage, a hold, an alert and a limit are told; a month has a statement, its
 
 test('a portal link is made for the customer of the keys, shown once, opens with what it permits, and is revoked', async () => {
   const { id } = await record('linked', '100', { name: 'Linked backend', customerId: 'cus_linked' });
-  const { page, close } = await own.open(`customers/${id}`);
+  const { page } = await own.open(`customers/${id}`);
   await press(page, 'New key');
   await fill(page, { Name: 'Second backend' });
   await page.getByRole('dialog', { name: 'The new key' }).waitFor();
@@ -194,7 +191,6 @@ test('a portal link is made for the customer of the keys, shown once, opens with
     await customer.page.reload();
     return customer.page.getByText('The link has ended').isVisible();
   });
-  await customer.close();
   await page.goto(`${own.world.api.url}/console/w/${own.workspaceId}/audit-log`);
   await rowOf(page, 'Audit log', 'Opened session').getByText('a customer, by a portal link').first().waitFor();
   await page.goBack();
@@ -203,7 +199,6 @@ test('a portal link is made for the customer of the keys, shown once, opens with
   await page.reload();
   await press(page, 'Portal link');
   await page.getByRole('dialog').getByText('of several customers').waitFor();
-  await close();
 });
 
 async function record(externalMeterId: string, totalCredits: string, ofKey: object = {}, more: object = {}) {

@@ -14,18 +14,16 @@ test('a code behind the # signs in once, and leaves the address; who comes secon
   await first.page.goto(`${own.world.api.url}/console#${code}`);
   await first.page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
   assert.is(first.page.url(), `${own.world.api.url}/console`);
-  await first.close();
   const second = await visit(own.browser);
   await second.page.goto(`${own.world.api.url}/console#${code}`);
   await second.page.getByRole('alert').getByText('The link to sign in was used').waitFor();
   // Into the page that is open: only the fragment changes.
   await second.page.evaluate(`location.hash = '${await link()}'`);
   await second.page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
-  await second.close();
 });
 
 test('who signs in makes a key, whose secret is shown once and verifies, and finds it in the list', async () => {
-  const { page, complaints, close } = await visit(own.browser);
+  const { page, complaints } = await visit(own.browser);
   await page.goto(`${own.world.api.url}/console`);
   const signIn = async (token: string) => {
     await page.getByLabel('Access token').fill(token);
@@ -56,5 +54,4 @@ test('who signs in makes a key, whose secret is shown once and verifies, and fin
   await page.reload();
   await page.getByLabel('Access token').waitFor();
   assert.equal(complaints, []);
-  await close();
 });

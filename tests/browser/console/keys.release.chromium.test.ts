@@ -11,7 +11,7 @@ import { consoleSuite } from './helpers/suite.ts';
 const { test, own } = await consoleSuite('keys in the console');
 
 test('a search without a find stops after 20 pages, and looks further where one asks', async () => {
-  const { page, close } = await own.open('keys');
+  const { page } = await own.open('keys');
   let reads = 0;
   await page.route('**/api-keys?*', (route) => {
     reads += 1;
@@ -27,12 +27,11 @@ test('a search without a find stops after 20 pages, and looks further where one 
   await stopsAfter(20);
   await press(page, 'Look further');
   await stopsAfter(40);
-  await close();
 });
 
 test('Back leads to the question that was asked, and a list is sorted as one asks', async () => {
   for (const name of ['sorted b', 'sorted c', 'sorted a']) await own.customers.newKey({ name });
-  const { page, close } = await own.open('keys');
+  const { page } = await own.open('keys');
   const names = async () => (await page.getByRole('region', { name: 'Keys' }).getByRole('link').allInnerTexts()).join();
   const shows = (wanted: string) => eventually(`the keys are ${wanted}`, async () => (await names()) === wanted);
   await fill(page, { 'Find keys': 'sorted' });
@@ -50,7 +49,6 @@ test('Back leads to the question that was asked, and a list is sorted as one ask
   await page.goBack();
   await page.goBack();
   await shows('sorted b,sorted c,sorted a');
-  await close();
 });
 
 test('what is unused for 90 days is found, saved as CSV without a secret and disabled at once', async () => {
@@ -59,7 +57,7 @@ test('what is unused for 90 days is found, saved as CSV without a secret and dis
   );
   await own.world.sql`
     update api_keys set created_at = now() - interval '91 days' where name in ('unused old', 'unused older')`;
-  const { page, close } = await own.open('keys');
+  const { page } = await own.open('keys');
   await type(page, 'Show', 'those unused');
   await fill(page, { 'Find keys': 'unused' });
   const saved = page.waitForEvent('download');
@@ -72,13 +70,12 @@ test('what is unused for 90 days is found, saved as CSV without a secret and dis
   await press(page, 'Disable them');
   await page.getByText('No key fits').waitFor();
   assert.equal(await statuses(), ['DISABLED', 'DISABLED', 'VALID']);
-  await close();
 });
 
 test('one search finds a key by its whole secret, a customer by a part of its name, and a page', async () => {
   await own.customers.newMeter({ externalMeterId: 'Initech' });
   const { key } = await own.customers.newKey({ name: 'Initech scanner', externalMeterId: 'Initech' });
-  const { page, close } = await own.open('settings');
+  const { page } = await own.open('settings');
   const asked: string[] = [];
   page.on('request', (request) => asked.push(request.url()));
   for (const [text, kind, title] of [
@@ -100,13 +97,12 @@ test('one search finds a key by its whole secret, a customer by a part of its na
   await fill(page, { 'Only the key (id)': key });
   await page.getByText('Nothing was used').waitFor();
   assert.not.ok(asked.join().includes(key), 'the secret leaves the field for nowhere');
-  await close();
 });
 
 test('a search that reads a part of a long list says so, finds what is exactly so all the same, and what may be a secret as one asks', async () => {
   const id = 'cus_0123456789abcdef01234567';
   await own.customers.newMeter({ externalMeterId: id });
-  const { page, close } = await own.open('settings');
+  const { page } = await own.open('settings');
   let reads = 0;
   await page.route(/search=/, (route) => {
     reads += 1;
@@ -120,14 +116,13 @@ test('a search that reads a part of a long list says so, finds what is exactly s
   assert.is(await found.getByText('Nothing fits').count(), 0);
   await press(page, 'It is an id: look for all of it');
   await found.getByRole('link', { name: id }).waitFor();
-  await close();
 });
 
 test('a key is made, copied, found, edited, limited, granted scopes, rotated, disabled and deleted, each in force', async () => {
   const scope = { name: 'Invoices', representation: 'invoices' };
   await must(201, own.world.call('post', `/api/v1/workspace/${own.workspaceId}/scope`, scope));
   await own.customers.newKey({ name: 'Another' });
-  const { page, close } = await own.open('keys');
+  const { page } = await own.open('keys');
   await page.keyboard.press('Tab');
   assert.is(await focused(page), 'Skip to the page');
   await press(page, 'New key');
@@ -220,5 +215,4 @@ test('a key is made, copied, found, edited, limited, granted scopes, rotated, di
   await page.getByText('Deleted', { exact: true }).waitFor();
   assert.is(await page.getByRole('button', { name: 'Rotate' }).count(), 0, 'nothing is left to do with it');
   assert.is((await own.customers.verify({ key: rotated })).body.status, 'DELETED');
-  await close();
 });

@@ -33,7 +33,7 @@ const pages = [
 ] as const;
 
 test('every page and dialog fits its window, keeps to WCAG 2.2 AA, and makes no element of what a stranger wrote', async () => {
-  const { page, complaints, close } = await visit(own.browser);
+  const { page, complaints } = await visit(own.browser);
   await page.goto(`${own.world.api.url}/console`);
   await page.getByRole('heading', { name: 'keytally' }).waitFor();
   await requireInAllLooks(page, 'sign-in');
@@ -74,21 +74,19 @@ test('every page and dialog fits its window, keeps to WCAG 2.2 AA, and makes no 
   await page.getByLabel('Portal link', { exact: true }).waitFor();
   await requireInAllLooks(page, 'what is shown once');
   assert.equal(complaints, []);
-  await close();
 });
 
 test('the overview has each usage once, with its sum of all days, the largest first', async () => {
-  const { page, close } = await own.open('overview');
+  const { page } = await own.open('overview');
   await page.goto(at('overview'));
   const rows = page.getByRole('region', { name: 'Credits used by usage' }).getByRole('row');
   await rows.first().waitFor();
   const names = (await rows.allInnerTexts()).map((text) => /forecast|archive/.exec(text)?.[0]);
   assert.equal(names, [undefined, 'forecast', 'archive', undefined]);
-  await close();
 });
 
 test('keys are told with their calls of a day, and are sorted by them; refusals stand by reason and key, and lead to those calls', async () => {
-  const { page, close } = await own.open('overview');
+  const { page } = await own.open('overview');
   await page.goto(at('keys'));
   await rowOf(page, 'Keys', 'Fjord ferries').getByText('12', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Calls, 24 h' }).click();
@@ -98,11 +96,10 @@ test('keys are told with their calls of a day, and are sorted by them; refusals 
   await refused.getByRole('link', { name: 'Over a limit on requests' }).click();
   await rowOf(page, 'Recent calls', 'GET /forecasts').waitFor({ state: 'detached' });
   await rowOf(page, 'Recent calls', 'GET /timetable').first().waitFor();
-  await close();
 });
 
 test('a chart tells the amounts of the period that one points at; a phone leads to every page', async () => {
-  const { page, close } = await own.open('overview');
+  const { page } = await own.open('overview');
   await page.goto(at(`customers/${shown.billingId}?tab=Usage`));
   const legend = page.locator('.chart figcaption');
   await legend.getByText('In all').waitFor();
@@ -117,7 +114,6 @@ test('a chart tells the amounts of the period that one points at; a phone leads 
     assert.ok(await page.getByRole('link', { name: title, exact: true }).first().isVisible(), title);
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor();
-  await close();
 });
 
 test('a token that only reads is offered nothing that changes anything, on any page', async () => {
@@ -126,7 +122,7 @@ test('a token that only reads is offered nothing that changes anything, on any p
     own.world.team.id,
     reading.map((one) => `${one}:read` as const),
   );
-  const { page, close } = await own.open('keys', token);
+  const { page } = await own.open('keys', token);
   const reads =
     /^(Sign out|Search|Find|Pause|Show|Refresh|Prove the books|Download .*|Today|Yesterday|\d+ days|(This|Last) month)$/;
   for (const [path, text] of pages.filter(([path]) => path !== 'tokens')) {
@@ -141,5 +137,4 @@ test('a token that only reads is offered nothing that changes anything, on any p
     );
   }
   assert.is(await page.getByRole('link', { name: 'Tokens' }).count(), 0);
-  await close();
 });

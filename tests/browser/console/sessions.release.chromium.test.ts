@@ -1,17 +1,14 @@
 import type { Page, Route } from 'playwright-core';
 import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
-import { eventually, outputListeners } from '../../helpers/world.ts';
+import { eventually, hearOutput } from '../../helpers/world.ts';
 import { inTable, settled, visit } from './helpers/browser.ts';
 import { consoleSuite } from './helpers/suite.ts';
 
 // What a session may, what becomes of it where an answer is lost, and what is left of it: no secret.
 
 const { test, own } = await consoleSuite('sessions of the console');
-let logs = '';
-const listen = (text: string) => void (logs += text);
-outputListeners.add(listen);
-test.after(() => void outputListeners.delete(listen));
+const logs = hearOutput();
 
 const away = (route: Route) => route.abort('connectionreset');
 // The server does what it was asked, and its answer is lost.
@@ -22,7 +19,7 @@ const unanswered = async (route: Route) => {
 
 test('a new secret stays until its dialog is closed, also where its page can not be read again, and is selected where there is no clipboard', async () => {
   const { id } = await own.customers.newKey({ name: 'Backend' });
-  const { page, close } = await own.open(`keys/${id}`);
+  const { page } = await own.open(`keys/${id}`);
   await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined })`);
   await page.getByRole('button', { name: 'Rotate' }).click();
   await page.route(`**/api-key/${id}`, away);
@@ -40,11 +37,10 @@ test('a new secret stays until its dialog is closed, also where its page can not
   await page.unroute(`**/api-key/${id}`);
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByText('cannot be reached').waitFor({ state: 'detached' });
-  await close();
 });
 
 test('a new secret is not lost to Escape while it is made, nor to a session that ends before its credits are added', async () => {
-  const { page, close } = await own.open('keys');
+  const { page } = await own.open('keys');
   let made = () => {};
   const asked = new Promise<void>((resolve) => void (made = resolve));
   await page.route('**/api/v1/api-key', async (route) => {
@@ -72,11 +68,10 @@ test('a new secret is not lost to Escape while it is made, nor to a session that
   await page.context().clearCookies();
   await dialog.getByRole('button', { name: 'Close' }).click();
   await page.getByLabel('Access token').waitFor();
-  await close();
 });
 
 test('a refill whose answer was lost shows when its form is closed, and the next one of the same amount is another', async () => {
-  const { page, close } = await own.open(`customers/${await newRecord('lost answers')}`);
+  const { page } = await own.open(`customers/${await newRecord('lost answers')}`);
   await page.getByText('100 credits available').waitFor();
   await page.route('**/refill', unanswered, { times: 1 });
   const refill = async () => {
@@ -90,11 +85,10 @@ test('a refill whose answer was lost shows when its form is closed, and the next
   await page.getByText('107 credits available').waitFor();
   await refill();
   await page.getByText('114 credits available').waitFor();
-  await close();
 });
 
 test('who could not be signed out is told so, and is signed in still', async () => {
-  const { page, close } = await own.open('keys');
+  const { page } = await own.open('keys');
   await page.route('**/console/session', away);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByRole('alert').getByText('cannot be reached').waitFor();
@@ -105,20 +99,18 @@ test('who could not be signed out is told so, and is signed in still', async () 
   await page.unroute('**/console/session');
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();
-  await close();
 });
 
 test('an address that can not be decoded leads to the choice of a workspace', async () => {
-  const { page, close } = await own.open('keys');
+  const { page } = await own.open('keys');
   await page.goto(`${own.world.api.url}/console/w/%E0%A4%A/keys`);
   await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
-  await close();
 });
 
 test("a token of some rights in some workspaces is not offered what is the team's, nor asks for what it may not read", async () => {
   const { world, workspaceId } = own;
   const token = await world.newToken(world.team.id, ['workspace:read', 'workspace:write', 'key:read'], [workspaceId]);
-  const { page, close } = await own.open('settings', token);
+  const { page } = await own.open('settings', token);
   const refused: string[] = [];
   page.on('response', (response) => void (response.status() >= 400 && refused.push(response.url())));
   const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
@@ -131,13 +123,12 @@ test("a token of some rights in some workspaces is not offered what is the team'
   await page.goto(`${world.api.url}/console`);
   await page.getByRole('link', { name: 'Weather' }).waitFor();
   assert.is(await page.getByRole('button', { name: 'New workspace' }).count(), 0);
-  await close();
 });
 
 test('the page of a session whose token was revoked asks to sign in, and shows nothing more', async () => {
   const body = { name: 'leaver', permissions: ['workspace:read', 'key:read'] };
   const { accessToken } = (await must(201, own.world.call('post', '/api/v1/access-token', body))).body;
-  const { page, close } = await own.open('keys', accessToken.token);
+  const { page } = await own.open('keys', accessToken.token);
   await must(200, own.world.call('delete', `/api/v1/access-token/${accessToken.id}`));
   const session = `${own.world.api.url}/console/session`;
   await eventually('the session ends', async () => {
@@ -146,13 +137,12 @@ test('the page of a session whose token was revoked asks to sign in, and shows n
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByLabel('Access token').waitFor();
   assert.is(await page.getByRole('navigation', { name: 'Pages' }).count(), 0);
-  await close();
 });
 
 test('no secret is kept: not in the address, the history, the storage of the browser or the logs', async () => {
   await own.customers.newMeter({ externalMeterId: 'linked' });
   await own.customers.newKey({ name: 'Northwind backend', customerId: 'cus_linked' });
-  const { page, close } = await own.open(`customers/${(await own.customers.billing('linked')).id}`);
+  const { page } = await own.open(`customers/${(await own.customers.billing('linked')).id}`);
   await page.getByRole('button', { name: 'Portal link' }).click();
   await page.getByLabel('Customer', { exact: true }).fill('cus_linked');
   await page.getByLabel('The customer may rotate their own keys').check();
@@ -166,9 +156,8 @@ test('no secret is kept: not in the address, the history, the storage of the bro
   await page.goBack();
   await page.getByRole('heading', { level: 1, name: 'linked' }).waitFor();
   for (const one of [secret, link]) assert.not.ok((await page.content()).includes(one));
-  await close();
 
-  const { page: portal, close: leave } = await visit(own.browser);
+  const { page: portal } = await visit(own.browser);
   const asked: string[] = [];
   portal.on('request', (one) => asked.push(one.url(), one.postData() ?? '', one.headers()['referer'] ?? ''));
   await portal.goto(`${own.world.api.url}/portal#${link}`);
@@ -182,9 +171,8 @@ test('no secret is kept: not in the address, the history, the storage of the bro
   assert.is(portal.url(), `${own.world.api.url}/portal`);
   // Its path has the token.
   await must(200, own.world.call('delete', `/api/v1/link-token/${link}`));
-  await eventually('it is logged', async () => logs.includes('/api/v1/link-token/'));
-  assert.not.ok(logs.includes(link));
-  await leave();
+  await eventually('it is logged', async () => logs().includes('/api/v1/link-token/'));
+  assert.not.ok(logs().includes(link));
 });
 
 /** Sends the dialog, closes what it shows, and gives the secret that was there. */
@@ -207,8 +195,9 @@ async function requireForgotten(page: Page, secrets: string[]): Promise<void> {
     await indexedDB.databases(), await caches.keys(), performance.getEntriesByType('resource').map(({ name }) => name),
     document.documentElement.outerHTML, [...document.querySelectorAll('input')].map(({ value }) => value),
   ]))()`);
-  assert.match(logs, '/api/v1/');
-  for (const one of [...secrets, cookie!.value]) assert.equal([kept.includes(one), logs.includes(one)], [false, false]);
+  assert.match(logs(), '/api/v1/');
+  for (const one of [...secrets, cookie!.value])
+    assert.equal([kept.includes(one), logs().includes(one)], [false, false]);
 }
 
 async function newRecord(externalMeterId: string): Promise<string> {

@@ -24,7 +24,7 @@ test('usage is summed as one asks, in the zone asked for, and downloaded', async
     const { data } = (await own.world.call('get', path)).body;
     return data.reduce((sum: number, { events }: { events: number }) => sum + events, 0) === 4;
   });
-  const { page, close } = await own.open('usage');
+  const { page } = await own.open('usage');
   await rowOf(page, 'Usage', 'northwind').getByText('4.000002').waitFor();
   await press(page, 'Last month');
   await page.getByText('Nothing was used in this time.').waitFor();
@@ -47,11 +47,10 @@ test('usage is summed as one asks, in the zone asked for, and downloaded', async
   await page.getByLabel('Time zone').fill('');
   await fill(page, { 'Time zone': 'Atlantis' });
   await page.getByText('must be the IANA name of a time zone').first().waitFor();
-  await close();
 });
 
 test('a webhook is made, tested, told again, changed, rotated, disabled and deleted', async () => {
-  const { page, close } = await own.open('webhooks');
+  const { page } = await own.open('webhooks');
   await press(page, 'New webhook');
   await fill(page, { URL: 'http://example.com' });
   await page
@@ -92,11 +91,10 @@ test('a webhook is made, tested, told again, changed, rotated, disabled and dele
   await page.getByText('Active', { exact: true }).waitFor();
   await confirm(page, 'Delete', 'Delete for good');
   await page.getByText('No webhook yet.').waitFor();
-  await close();
 });
 
 test('scopes and tokens are made, changed and ended; a token has the rights that were ticked', async () => {
-  const { page, close } = await own.open('scopes');
+  const { page } = await own.open('scopes');
   await answer(page, 'New scope', 'New scope', { Representation: 'invoices', Name: 'Invoices' });
   await inTable(page, 'Scopes', 'invoices');
   await answer(page, 'Edit invoices', 'Edit the scope', { Name: 'Bills' });
@@ -118,11 +116,10 @@ test('scopes and tokens are made, changed and ended; a token has the rights that
   await confirm(page, 'Revoke typed', 'Revoke for good');
   await rowOf(page, 'Access tokens', 'typed').getByText('Revoked').waitFor();
   await eventually('it is refused', async () => (await ask('api-keys')) === 401);
-  await close();
 });
 
 test('a workspace is made, chosen, changed, limited and deleted, once its name is typed', async () => {
-  const { page, close } = await own.open('settings');
+  const { page } = await own.open('settings');
   await inTable(page, 'Quota of the team', 'keys');
   await page
     .getByText(/^Signed in until \d+ \w+( \d{4})?, \d\d:\d\d:\d\d\. The token may: .*workspace:write/)
@@ -141,5 +138,4 @@ test('a workspace is made, chosen, changed, limited and deleted, once its name i
   await fill(page, { 'Type Short to delete it': 't' });
   await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
   await rowOf(page, 'Workspaces', 'Short').waitFor({ state: 'detached' });
-  await close();
 });

@@ -11,7 +11,7 @@ import { shownSuite } from '../console/helpers/suite.ts';
 const { test, own, shown } = await shownSuite('the portal in a browser');
 
 test('a customer finds their own keys, balance by grant, usage by day and the statement, with a file of it', async () => {
-  const { page, complaints, close } = await visit(own.browser);
+  const { page, complaints } = await visit(own.browser);
   await go(page, await link({ billingId: shown.billingId }));
   await inTable(page, 'Keys', 'Northwind backend');
   assert.is(await rowOf(page, 'Keys', 'Harbour office').count(), 0, "no other customer's");
@@ -37,11 +37,10 @@ test('a customer finds their own keys, balance by grant, usage by day and the st
   const month = await page.getByLabel('Month').inputValue();
   assert.is((await saved).suggestedFilename(), `statement-${month}-portal.csv`);
   assert.equal(complaints, []);
-  await close();
 });
 
 test('a customer rotates a key: the new secret is shown once and verifies; who has left sees nothing more', async () => {
-  const { page, close } = await visit(own.browser);
+  const { page } = await visit(own.browser);
   const { id } = await makeCustomers(own.world, shown.workspaceId).newKey({ name: 'Off', customerId: 'northwind' });
   const path = `/api/v1/workspace/${shown.workspaceId}/api-key/${id}`;
   await must(200, own.world.call('patch', path, { enabled: false }));
@@ -69,11 +68,10 @@ test('a customer rotates a key: the new secret is shown once and verifies; who h
   await page.getByRole('alert').getByText('The link has ended').waitFor();
   await requireInAllLooks(page, 'portal-ended');
   await requireAsPictured(page, 'portal/portal-ended');
-  await close();
 });
 
 test('an error shows what the api said and the id of the request, and another try goes on with the same link', async () => {
-  const { page, close } = await visit(own.browser);
+  const { page } = await visit(own.browser);
   await page.route('**/portal/session', (route) => route.abort());
   await go(page, await link());
   await page.getByRole('alert').getByText('cannot be reached').waitFor();
@@ -89,12 +87,11 @@ test('an error shows what the api said and the id of the request, and another tr
   const told = page.getByRole('alert');
   await told.getByText('The link has ended, or was never valid').waitFor();
   assert.match(await told.innerText(), /Request \S+/);
-  await close();
 });
 
 test('a page that is open closes when its link is revoked, and shows nothing more', async () => {
   const token = await link();
-  const { page, close } = await visit(own.browser);
+  const { page } = await visit(own.browser);
   await page.clock.install();
   await go(page, token);
   await inTable(page, 'Keys', 'Northwind backend');
@@ -106,7 +103,6 @@ test('a page that is open closes when its link is revoked, and shows nothing mor
   await page.clock.runFor(31_000);
   await page.getByRole('alert').getByText('The link has ended').waitFor();
   assert.not.ok((await page.content()).includes('Northwind'));
-  await close();
 });
 
 /** Makes a link, of the customer `northwind` unless another is named. */

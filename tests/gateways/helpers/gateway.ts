@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, request as ask, Agent, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program } from '../../../apps/stack/process/program.ts';
+import { atEnd } from '../../helpers/at-end.ts';
+import { listen } from '../../helpers/listen.ts';
 
 /** A request as the API behind a gateway receives it. */
 export type Reached = { method: string; url: string; headers: IncomingHttpHeaders; bytes: number };
@@ -39,16 +41,12 @@ export async function startApi() {
     });
   });
   server.keepAliveTimeout = 60_000;
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = await listen(server);
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     reached,
     /** What it says that its requests did cost, nothing where it is undefined; or that it never answers. */
     answering,
-    stop() {
-      server.close();
-      server.closeAllConnections();
-    },
   };
 }
 
@@ -85,15 +83,13 @@ export async function startGateway(name: string, folder: string, begin: BeginGat
   const started = await start(program, log);
   await untilReady(program, started, log);
   const agent = new Agent({ keepAlive: true, maxSockets: 32, localAddress: END_CLIENT });
-  return {
-    send: (path: string, sent: Sent = {}) => send(agent, port, path, sent),
-    async stop() {
-      agent.destroy();
-      // It leads a process group of its own: this ends its workers too.
-      process.kill(-started.pid, 'SIGKILL');
-      await started.ended;
-    },
-  };
+  atEnd(async () => {
+    agent.destroy();
+    // It leads a process group of its own: this ends its workers too.
+    process.kill(-started.pid, 'SIGKILL');
+    await started.ended;
+  });
+  return { send: (path: string, sent: Sent = {}) => send(agent, port, path, sent) };
 }
 
 function filled(content: string, port: number, { verifyUrl, apiPort, token, timeout = TIMEOUT }: Addresses): string {

@@ -1,4 +1,3 @@
-import { Redis } from 'ioredis';
 import { keyShard } from '../../../shared/values/key-text.ts';
 import { makeEndClients } from '../../helpers/end-clients.ts';
 import { waitingEvents } from '../../helpers/outbox.ts';
@@ -25,21 +24,14 @@ export async function openSetting(name: string, begin: BeginGateway, quirks: Qui
   // Between the gateway and verify.
   const wire = await wireTo(world.verify!.url);
   const api = await startApi();
-  const redis = new Redis(world.env.REDIS_URL!);
+  const redis = world.redis.node(0).client;
   /** Starts the gateway with an access token, once more also in another way, or waiting for verify so long. */
   const startWith = (token: string, other = begin, timeout?: string) => {
     const to = { verifyUrl: wire.url, apiPort: api.port, token, ...(timeout !== undefined && { timeout }) };
     return startGateway(name, process.env.TEST_FOLDER!, other, to);
   };
   const gateway = await startWith(clients.token);
-  const stop = async () => {
-    redis.disconnect();
-    await gateway.stop();
-    api.stop();
-    await wire.cut();
-    await world.stop();
-  };
-  return { quirks, world, clients, wire, api, redis, startWith, gateway, stop };
+  return { quirks, world, clients, wire, api, redis, startWith, gateway };
 }
 
 export const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });

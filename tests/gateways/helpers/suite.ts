@@ -24,7 +24,6 @@ export async function tryGateway(name: string, begin: BeginGateway, quirks: Quir
 async function run(name: string, begin: BeginGateway, quirks: Quirks, cases: Cases): Promise<void> {
   const test = suite(`keytally behind ${name}`);
   const setting: Setting = await openSetting(name, begin, quirks);
-  test.after(() => setting.stop());
   test.before.each(() => {
     setting.api.reached.length = 0;
     Object.assign(setting.api.answering, { cost: undefined, never: false });

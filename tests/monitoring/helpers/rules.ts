@@ -21,10 +21,7 @@ export function readRules(): { alerts: Alert[]; recordings: Recording[] } {
   const rules = ruleFiles.flatMap((file) =>
     (parse(readFileSync(file, 'utf8')) as RuleFile).groups.flatMap((group) => group.rules),
   );
-  return {
-    alerts: rules.filter((rule) => 'alert' in rule),
-    recordings: rules.filter((rule) => 'record' in rule),
-  };
+  return { alerts: rules.filter((rule) => 'alert' in rule), recordings: rules.filter((rule) => 'record' in rule) };
 }
 
 /** The metrics of our programs in an expression, also those from which a recorded series in it is made. */

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { outputListeners } from '../../../../tests/helpers/world.ts';
+import { hearOutput } from '../../../../tests/helpers/world.ts';
 import {
   callsOf,
   column,
@@ -15,14 +15,11 @@ import {
 } from '../../tests/helpers/calls.ts';
 
 const PATH = '/api/v1/api-key/import';
-let output = '';
-const hear = (text: string) => void (output += text);
-outputListeners.add(hear);
+const output = hearOutput();
 const world = await joinWorld();
 const { ask, read, make, post, remove } = callsOf(world);
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(() => void outputListeners.delete(hear));
 
 test('a key verifies right after its import, from its text and from its hash in each form', async () => {
   const ours = makeKeyText('other', 17);
@@ -221,7 +218,7 @@ test('the text of an imported key is in no answer, log, table or audit line', as
   const answer = await must(200, send([{ key }], { 'Idempotency-Key': 'import-once' }));
   await verify(key);
   const middle = key.slice(6, -6);
-  assert.not.ok((answer.text + output).includes(middle));
+  assert.not.ok((answer.text + output()).includes(middle));
   for (const table of ['api_keys', 'key_texts', 'audit_log', 'changes', 'idempotency_keys']) {
     const found = await world.sql`select from ${world.sql(table)} t where strpos(t::text, ${middle}) > 0`;
     assert.is(found.length, 0, table);

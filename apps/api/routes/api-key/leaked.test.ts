@@ -1,17 +1,14 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { outputListeners } from '../../../../tests/helpers/world.ts';
+import { hearOutput } from '../../../../tests/helpers/world.ts';
 import { callsOf, joinWorld, makeCustomers, must, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 const PATH = '/api/v1/api-key/leaked';
 const NOTHING = { keys: [], accessTokens: [], linkTokens: [], notFound: [] };
 const TOKEN = { name: 't', permissions: ['token:write', 'key:read'] };
-let output = '';
-const hear = (text: string) => void (output += text);
-outputListeners.add(hear);
+const output = hearOutput();
 const world = await joinWorld();
-test.after(() => void outputListeners.delete(hear));
 
 test('keys in a text are disabled at once, named by id and mask, and told by the audit log', async () => {
   const { by, newKey, pathOf, report, verify, workspaceId } = await newTeam();
@@ -31,7 +28,7 @@ test('keys in a text are disabled at once, named by id and mask, and told by the
   const lines = await world.sql`
     select before, after from audit_log where resource_id = ${first.id} and operation = ${`POST ${PATH}`}`;
   assert.equal([lines.length, lines[0]!.before.enabled, lines[0]!.after.enabled], [1, true, false]);
-  assert.not.ok(output.includes(first.key), 'the text is in no log');
+  assert.not.ok(output().includes(first.key), 'the text is in no log');
 });
 
 test("another team's secrets, those of other workspaces and made-up ones all look the same, and stay as they are", async () => {

@@ -1,9 +1,9 @@
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import Oidc from 'oidc-provider';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../../shared/contract/caller.ts';
+import { listen } from '../../../../tests/helpers/listen.ts';
 import { joinWorld, must, refused } from '../../tests/helpers/calls.ts';
 import { callsByCookie, cookieOf, marked } from '../../tests/helpers/cookies.ts';
 
@@ -18,9 +18,7 @@ const people: Record<string, string[]> = { ada: ['admins'], sam: ['support', 'fo
 const world = await joinWorld();
 const by = callsByCookie(world);
 const server = createServer();
-await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-const { port } = server.address() as AddressInfo;
-const issuer = `http://127.0.0.1:${port}`;
+const { url: issuer } = await listen(server);
 serveProvider(server);
 const settings = {
   OIDC_ISSUER: issuer,
@@ -31,7 +29,6 @@ const settings = {
   PUBLIC_API_URL: 'https://keytally.example',
 };
 const api = (await world.start('api', settings)).url;
-test.after(() => void server.close());
 
 const ask = (url = api) => world.call('post', `${url}${SESSION}/provider`, undefined, { token: null, headers: marked });
 const enter = (cookie: string, query: string) =>
@@ -114,7 +111,7 @@ test('an answer counts once, of the issuer that was asked, for the browser that 
 });
 
 test('a provider that is another than it was called, or does not answer, is unavailable; without one there is none', async () => {
-  const elsewhere = await world.start('api', { ...settings, OIDC_ISSUER: `http://localhost:${port}` });
+  const elsewhere = await world.start('api', { ...settings, OIDC_ISSUER: issuer.replace('127.0.0.1', 'localhost') });
   await refused(50313, ask(elsewhere.url), 'its document names another issuer');
   await refused(40401, ask(world.api.url));
   await refused(40401, by('keytally-provider=x', 'post', `${SESSION}/provided`));

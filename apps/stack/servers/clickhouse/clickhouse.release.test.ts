@@ -61,7 +61,7 @@ test('an answer that is waited for comes whole and in order, in the format asked
     ['default_format=CSV', 'select 1 as x format JSONEachRow', '{"x":1}\n'],
     ['query=select%20*%20from%20', '(select 3)', '3\n'],
   ] as const)
-    assert.is(await (await request(`${url}/?${asked}`, { method: 'POST', body })).text(), expected);
+    assert.is(await (await request(`${url}/?${asked}`, body)).text(), expected);
 });
 
 test('an answer that is too large, fails, writes or is not waited for leaves nothing, and ends', async () => {
@@ -126,23 +126,20 @@ test('what the disk did not take is not acknowledged, and what a merge made of i
   }
 });
 
-type Asked = { method?: string; body?: string | FormData; headers?: Record<string, string>; signal?: AbortSignal };
-
 const codeOf = ({ headers }: Response) => headers.get('x-clickhouse-exception-code');
 
-function request(address: string, { headers, ...options }: Asked = {}): Promise<Response> {
+function request(address: string, body: string, signal?: AbortSignal): Promise<Response> {
   const authorization = `Basic ${Buffer.from(`keytally:${password}`).toString('base64')}`;
-  return fetch(address, { ...options, headers: { authorization, ...headers } });
+  return fetch(address, { method: 'POST', headers: { authorization }, body, ...(signal && { signal }) });
 }
 
 function post(body: string): Promise<Response> {
-  return request(url, { method: 'POST', body });
+  return request(url, body);
 }
 
 /** Asks for an answer that is whole before any of it is sent. */
 function ask(body: string, settings = '', signal?: AbortSignal): Promise<Response> {
-  const address = `${url}/?wait_end_of_query=1&readonly=2${settings}`;
-  return request(address, { method: 'POST', body, ...(signal && { signal }) });
+  return request(`${url}/?wait_end_of_query=1&readonly=2${settings}`, body, signal);
 }
 
 async function startServer(): Promise<void> {
@@ -152,6 +149,6 @@ async function startServer(): Promise<void> {
   await untilReady(program, running, log);
 }
 
-async function rows(query: string, query_params: Record<string, unknown> = {}): Promise<unknown[]> {
-  return (await client.query({ query, query_params, format: 'JSONEachRow' })).json();
+async function rows(query: string): Promise<unknown[]> {
+  return (await client.query({ query, format: 'JSONEachRow' })).json();
 }

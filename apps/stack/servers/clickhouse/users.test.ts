@@ -1,4 +1,3 @@
-import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { existsSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
@@ -10,14 +9,12 @@ import * as assert from 'uvu/assert';
 const owner = process.env.TEST_CLICKHOUSE_URL!;
 const database = `test_${process.env.TEST_SLOT}_users`;
 const made = join(process.env.TEST_FOLDER ?? '', 'made-by-sql');
-const clients: ClickHouseClient[] = [];
 
 test.before(async () => {
   await done(owner, `create database if not exists ${database}`);
   await done(owner, `create table ${database}.rows (a UInt8) engine = ReplacingMergeTree order by a`);
   await done(owner, `insert into ${database}.rows values (1)`);
 });
-test.after(async () => void (await Promise.all(clients.map((client) => client.close()))));
 
 test('no statement reaches a file, another host, a program or a disk, whoever sends it', async () => {
   for (const url of [owner, process.env.TEST_API_CLICKHOUSE_URL!, process.env.TEST_CONSUMER_CLICKHOUSE_URL!])
@@ -98,33 +95,25 @@ const reaching = [
   "create function f as () -> file('/etc/passwd')",
 ];
 
-function connect(url: string): ClickHouseClient {
-  const client = createClient({ url, log: { level: ClickHouseLogLevel.OFF } });
-  clients.push(client);
-  return client;
+async function refusal(url: string, statement: string): Promise<string> {
+  const { status, body } = await raw({ url, statement });
+  return status === 200 ? `it was done: ${body}` : body;
 }
 
-async function done(url: string, query: string): Promise<void> {
-  await connect(url).command({ query });
-}
-
-async function refusal(url: string, query: string): Promise<string> {
-  return connect(url)
-    .exec({ query })
-    .then(
-      async ({ stream }) => `it was done: ${await text(stream)}`,
-      (error: { type?: string; message: string }) => `${error.type} ${error.message}`,
-    );
+async function done(url: string, statement: string): Promise<void> {
+  assert.match(await refusal(url, statement), 'it was done', statement);
 }
 
 /** A request as it stands: `fetch` sets some of its headers itself. */
-async function raw({ url = owner, path, headers = {} }: { url?: string; path: string; headers?: object }) {
+type Asked = { url?: string; path?: string; headers?: object; statement?: string };
+async function raw({ url = owner, path = '/', headers = {}, statement }: Asked) {
   const { hostname, port, username, password } = new URL(url);
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; body: string }>();
-  request({ hostname, port, path, headers: { ...headers }, auth: `${username}:${password}` }, (response) => {
+  const method = statement === undefined ? 'GET' : 'POST';
+  request({ hostname, port, method, path, headers: { ...headers }, auth: `${username}:${password}` }, (response) => {
     text(response).then((body) => resolve({ status: response.statusCode!, body }), reject);
   })
     .on('error', reject)
-    .end();
+    .end(statement);
   return promise;
 }

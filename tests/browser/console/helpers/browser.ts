@@ -12,7 +12,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 
 /** A page of the console as a person sees it, and what the browser complained about. */
-export type Visit = { page: Page; complaints: string[]; close(): Promise<void> };
+export type Visit = { page: Page; complaints: string[] };
 
 /** Starts the Chromium of the test run. */
 export async function launch(): Promise<Browser> {
@@ -35,7 +35,7 @@ export async function visit(browser: Browser, options: BrowserContextOptions = {
     if (['error', 'warning'].includes(message.type()) && !message.text().startsWith('Failed to load resource'))
       complaints.push(message.text());
   });
-  return { page, complaints, close: () => context.close() };
+  return { page, complaints };
 }
 
 /** Gives the row of a table that has this text in a cell. */

@@ -1,5 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { suite } from 'uvu';
+import { atEnd } from '../../../helpers/at-end.ts';
 import { makeCustomers, newWorkspace, type Customers } from '../../../helpers/customers.ts';
 import { makeWorld, type World } from '../../../helpers/world.ts';
 import { launch, signIn, visit, type Visit } from './browser.ts';
@@ -19,10 +20,8 @@ export async function consoleSuite(name: string) {
   const test = suite(name);
   const [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
   const workspaceId = await newWorkspace(world, { name: 'Weather' });
-  test.after(async () => {
-    await browser.close();
-    await world.stop();
-  });
+  atEnd(() => browser.close());
+  test.after.each(async () => void (await Promise.all(browser.contexts().map((context) => context.close()))));
   const own: Own = {
     world,
     browser,
