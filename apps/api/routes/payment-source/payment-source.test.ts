@@ -170,6 +170,17 @@ test('what can not be granted is listed with its reason, and applied once that i
   const record = await by.read(`/api/v1/customer-billing?workspaceId=${workspaceId}&externalMeterId=${meter}`);
   assert.is(record.availableCredits, '7.5');
   assert.equal(column(await by.read(`${path}/payments`), 'state'), ['GRANTED', 'OTHER_CURRENCY', 'TOO_MANY_CREDITS']);
+
+  // As if it had 70 ends and priorities of credits: settings for Redis have no more.
+  const full = await records.record();
+  await records.granted(full.id, { credits: '1', priority: 1 });
+  await world.sql`
+    insert into grant_classes
+    select (jsonb_populate_record(c, jsonb_build_object('ref', c.ref || i, 'number', 1000 + i, 'ends_at', 8000000000000 + i))).*
+    from grant_classes c, generate_series(1, 69) i where c.billing_id = ${full.id}`;
+  const [before, other] = [await available(full.id), await newSource({ rules: [{ ...RULE, priority: 2 }] })];
+  assert.is((await settled(pay(other, newIntent(full.meter)))).payment.state, 'TOO_MANY_CREDITS');
+  assert.is(await available(full.id), before);
 });
 
 test('a record is found by a field of the metadata, and by the customer that a meter destination knows', async () => {
