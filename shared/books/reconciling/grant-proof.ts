@@ -33,11 +33,14 @@ export async function proveGrants(
     cross join lateral (
       select sum(amount_micros) as micros from grants
       where billing_id = b.id and before_micros is null and voided_at is null and begins_at <= r.at) u
-    -- Where Redis heard of the void late, they have begun.
+    -- Where Redis heard of the void late, they have begun; their lines are of the class that each became, or of their own where a rebuild
+    -- knew none other that began.
     cross join lateral (
-      select array_agg(coalesce(g.void_number, c.number)) as numbers from grants g
-      left join grant_classes c on c.billing_id = b.id and c.ref = g.class
-      where g.billing_id = b.id and g.before_micros is null and g.voided_at is not null) v`;
+      select array_agg(distinct own.number) as numbers from grants g
+      left join grant_classes c on c.billing_id = b.id and c.ref = g.class and not exists (
+        select from grants o where o.billing_id = b.id and o.class = g.class and (o.before_micros is not null or o.voided_at is null))
+      cross join unnest(array[g.void_number, c.number]) as own (number)
+      where g.billing_id = b.id and g.before_micros is null and g.voided_at is not null and own.number is not null) v`;
   const known = new Map(rows.map((row) => [row.id, row]));
   return new Map(
     asked.flatMap(({ balance, booked }): [string, GrantProof][] => {
