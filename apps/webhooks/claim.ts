@@ -87,7 +87,8 @@ export async function claim(sql: Sql, { slow, after, underWay, most, perWebhook 
       left join lateral (select d.next_at from webhook_deliveries d where d.webhook_id = w.id and d.state = 'WAITING'
                          order by d.next_at limit 1) first on true
     ) page
-    left join (claimed join webhooks w on w.id = claimed.webhook_id join webhook_events e on e.id = claimed.event_id) on true`;
+    left join (claimed join webhooks w on w.id = claimed.webhook_id join webhook_events e on e.id = claimed.event_id) on true
+    order by claimed.id`;
   const claimed = rows.filter((row): row is Claimed & OfPage => row.id != null);
   return { claimed, next: rows[0]?.lastWebhook ?? '', dueInMs: rows[0]?.dueInMs ?? Infinity };
 }

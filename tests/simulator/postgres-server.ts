@@ -26,6 +26,8 @@ const clockSql = `
     end if;
     return to_timestamp(current_setting('sim.at')::float8 / 1000);
   end $now$;
+  -- Those of other seeds, in other databases of the server, are nobody's here: one transaction runs at a time.
+  create function sim.pg_snapshot_xmin(pg_snapshot) returns xid8 language sql as 'select pg_snapshot_xmax($1)';
   grant usage on schema sim to public;
   grant select on sim.clock to public;
   do $$

@@ -24,21 +24,26 @@ redis.call('FLUSHDB')
 redis.call('SELECT', ARGV[1])
 for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('COPY', key, key, 'DB', ARGV[2], 'REPLACE') end
 return 1`;
-// Lifetimes, and how long an entry is in somebody's hands, go by the clock of the machine; they have to go by that of the simulation.
+// Lifetimes, and how long an entry is in somebody's hands, go by the clock of the machine; they have to go by that of the simulation. A
+// lifetime that was seen is as much longer as no machine lives, and one more key tells how much of that has passed.
 const age = `
+local FAR, PROBE, passed = 1e13, '{07}:passed', tonumber(ARGV[1])
+local probe = redis.call('PTTL', PROBE)
+local elapsed = probe > 0 and FAR - probe or 0
 for _, key in ipairs(redis.call('KEYS', '{*}:outbox')) do
   local pending = redis.pcall('XPENDING', key, '${OUTBOX_GROUP}', '-', '+', 10000)
   for _, one in ipairs(pending.err and {} or pending) do
-    redis.call('XCLAIM', key, '${OUTBOX_GROUP}', one[2], 0, one[1], 'IDLE', one[3] + ARGV[1], 'JUSTID')
+    redis.call('XCLAIM', key, '${OUTBOX_GROUP}', one[2], 0, one[1], 'IDLE', math.max(0, one[3] - elapsed) + passed, 'JUSTID')
   end
 end
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local left = redis.call('PTTL', key)
   if left >= 0 then
-    local rest = left - tonumber(ARGV[1])
-    if rest > 0 then redis.call('PEXPIRE', key, rest) else redis.call('UNLINK', key) end
+    if left > FAR / 2 then left = left - FAR + elapsed end
+    if left > passed then redis.call('PEXPIRE', key, left - passed + FAR) else redis.call('UNLINK', key) end
   end
 end
+redis.call('SET', PROBE, '', 'PX', FAR)
 return 1`;
 
 export type RedisServer = Awaited<ReturnType<typeof makeRedisServer>>;
