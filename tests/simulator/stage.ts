@@ -78,6 +78,10 @@ export async function makeStage(slot: string): Promise<Stage> {
     const simulation = makeSimulation(makeRandom(seed), SEEDS_START_MS[seed % SEEDS_START_MS.length]!);
     current.random = simulation.random;
     await postgres.begin(simulation);
+    // A stack that has run before knows until when it told what the clock brings.
+    await admin`
+      insert into job_watermarks (job, at) values ('webhook_moments', ${simulation.nowMs()})
+      on conflict (job) do update set at = excluded.at`;
     await redis.begin(simulation);
     books.begin(simulation);
     kafka.begin(simulation);
