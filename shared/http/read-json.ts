@@ -6,17 +6,12 @@ const BYTE_ORDER_MARK = '\ufeff';
 
 /** Reads a request's JSON body of at most `limit` bytes; undefined when there is none. */
 export async function readJson(request: IncomingMessage, limit: number): Promise<unknown> {
-  const bytes = await readBytes(request, limit);
-  return bytes && parseJson(bytes);
-}
-
-/** Reads the bytes of a request's body that shall be JSON, at most `limit`; undefined when there is none. */
-export async function readBytes(request: IncomingMessage, limit: number): Promise<Buffer | undefined> {
-  return hasJsonBody(request.headers, limit) ? readAll(request, limit) : undefined;
+  if (!hasJsonBody(request.headers, limit)) return undefined;
+  return parseJson(await readAll(request, limit));
 }
 
 /** Whether a request announces a body; throws when its type, its encoding or its announced length is refused. */
-function hasJsonBody(headers: IncomingHttpHeaders, limit: number): boolean {
+export function hasJsonBody(headers: IncomingHttpHeaders, limit: number): boolean {
   const announced = Number(headers['content-length'] ?? 0);
   if (announced === 0 && headers['transfer-encoding'] === undefined) return false;
   if (!isJson(headers['content-type'])) throw new ApiError('not_json');

@@ -1,4 +1,5 @@
 import type Koa from 'koa';
+import { koaBody } from 'koa-body';
 import { bearerToken, requirePermission } from '../../../shared/auth/access-token.ts';
 import { networkOf } from '../../../shared/auth/failed-authentications.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
@@ -6,7 +7,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { ExportAnswer } from '../../../shared/contract/route.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
 import { idempotencyKey, namesTag } from '../../../shared/http/headers.ts';
-import { parseJson, readBytes } from '../../../shared/http/read-json.ts';
+import { bodyTooLarge, hasJsonBody, parseJson } from '../../../shared/http/read-json.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
 import { makeSlots } from '../../../shared/verification/slots.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
@@ -31,7 +32,7 @@ const NOBODY: Caller = { tokenId: '', teamId: '', permissions: new Set(), worksp
 export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware {
   const readParams = route.params && parameterValidator(route.params);
   const readQuery = parameterValidator(route.query ?? { type: 'object', additionalProperties: false });
-  const readBody = ({ req }: Koa.Context) => readBytes(req, route.bodyLimit ?? BODY_LIMIT);
+  const readBody = bodyReader(route.bodyLimit ?? BODY_LIMIT);
   const validateBody = route.body && bodyValidator(route.accepts ?? route.body);
   const verifies = route.permission === 'key:verify';
   const needsToken = route.permission !== undefined || route.anyToken === true || Boolean(route.portal ?? route.enters);
@@ -181,9 +182,10 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     if (key === undefined) return undefined;
     const request = { method: route.method, path: ctx.path, body };
     const session = ctx.state['session'] as string | undefined;
-    if (session === undefined) return describeRequest(caller, bearerToken(ctx.get('authorization')), key, request);
     // Of two sessions of one token, none gets the other's answers: neither could open them.
-    return describeRequest(caller, session, `${session} ${key}`, request);
+    return session === undefined
+      ? describeRequest(caller, bearerToken(ctx.get('authorization')), key, request)
+      : describeRequest(caller, session, `${session} ${key}`, request);
   }
 }
 
@@ -222,4 +224,35 @@ function send(ctx: Koa.Context, { status, type, text, name, headers = {} }: Answ
   if (name !== undefined) ctx.attachment(name);
   ctx.type = type;
   ctx.body = text;
+}
+
+// Makes the reader of bodies of at most `limit` bytes that shall be JSON; it gives undefined when a request has none. koa-body
+// reads the bytes. The checks are ours, and the same as those of verify: koa-body would decompress a body, repair broken
+// UTF-8 and choose a parser by the content type.
+function bodyReader(limit: number): (ctx: Koa.Context) => Promise<Buffer | undefined> {
+  const readBytes = koaBody({
+    text: true,
+    textTypes: ['application/json'],
+    textLimit: limit,
+    // No encoding: raw-body, which koa-body reads with, then gives the bytes as they are.
+    encoding: '',
+    json: false,
+    onError(error, ctx) {
+      // raw-body pauses a request that it gives up. What is still to come is read and dropped: a client that goes on
+      // sending would not read the answer.
+      ctx.req.resume();
+      const { type } = error as { type?: string };
+      throw type === 'entity.too.large' ? bodyTooLarge(limit) : new ApiError('bad_http');
+    },
+  });
+
+  return async (ctx) => {
+    if (!hasJsonBody(ctx.req.headers, limit)) return undefined;
+    // What it says is "identity" in some spelling; koa-body knows only the lower-case one.
+    delete ctx.req.headers['content-encoding'];
+    await readBytes(ctx, async () => {});
+    const bytes = ctx.request.body as unknown;
+    if (!Buffer.isBuffer(bytes)) throw new ApiError('not_json');
+    return bytes;
+  };
 }
