@@ -203,10 +203,11 @@ async function requireFewClasses(sql: Query, { id }: LockedRecord, nowMs: number
     select of_record.unpaid + (b.total_micros > 0 or ${isAwaited(sql, sql`${PLAIN_CLASS}`)})::int as classes, of_record.ends
     from billing_records b, lateral (
       select count(*)::int as ends,
-             count(distinct (c.priority, c.ends_at)) filter (where ${isUnpaid})::int as unpaid
+             count(distinct (c.priority, c.ends_at))
+               filter (where (c.begun_micros > 0 or ${isAwaited(sql, sql`c.ref`)}) and ${isUnpaid})::int as unpaid
+      -- Empty ones too: the settings of a record (loaders/billings.ts) have the latest ends of all.
       from grant_classes c
-      where c.billing_id = b.id and coalesce(c.rolls_until, c.ends_at, ${NEVER}) > ${nowMs}
-        and (c.begun_micros > 0 or ${isAwaited(sql, sql`c.ref`)})) of_record
+      where c.billing_id = b.id and coalesce(c.rolls_until, c.ends_at, ${NEVER}) > ${nowMs}) of_record
     where b.id = ${id}`;
   if ((!paid && row.classes > MOST_CLASSES) || row.ends > MOST_ENDS) throw new ApiError('grant_class_limit_reached');
 }
