@@ -23,6 +23,7 @@ export type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Log
 export async function makeDuePeriods(stores: Stores, stopping: AbortSignal): Promise<void> {
   const { sql, redis, metrics } = stores;
   const turn: Turn<Due> = {
+    what: 'scheduleId',
     after: { at: 0, id: '' },
     read: (after) => dueAfter(sql, after),
     do: async (tx, one) => metrics.periodsNotGranted.inc(await makeDue(tx, redis, one)),
@@ -32,8 +33,9 @@ export async function makeDuePeriods(stores: Stores, stopping: AbortSignal): Pro
 
 /** How far a round came: what its work is ordered by, and the id of the row that is due. */
 export type Place = { at: number; id: string };
-/** A page of work after another; `do` does one piece of it in a transaction. */
+/** A page of work after another; `do` does one piece of it in a transaction. `what`: by which name the log has the id of what is due. */
 export type Turn<Due extends Place> = {
+  what: 'scheduleId' | 'billingId';
   after: Place;
   read(after: Place): Promise<Due[]>;
   do(tx: Transaction, one: Due): Promise<void>;
@@ -57,7 +59,9 @@ export async function doDue<Due extends Place>(
       for (const one of due) {
         // Each may wait for its record until Postgres gives it up.
         if (stopping.aborted) return false;
-        await sql.begin((tx) => turn.do(tx, one)).catch((error: unknown) => refuseOther(error, one.id, log));
+        await sql
+          .begin((tx) => turn.do(tx, one))
+          .catch((error: unknown) => refuseOther(error, { [turn.what]: one.id }, log));
       }
       turn.after = due.at(-1)!;
       hasDone = true;
@@ -67,11 +71,11 @@ export async function doDue<Due extends Place>(
 }
 
 /** Throws an error again that would fail all other work too. */
-function refuseOther(error: unknown, id: string, log: Logger): void {
+function refuseOther(error: unknown, due: Record<string, string>, log: Logger): void {
   // A change of its record is on its way to Redis.
   if (error instanceof ApiError && error.errorName === 'redis_unavailable') return;
   if (isPostgresConnectionError(error) && (error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
-  log.warn({ error, id }, 'what is due for a billing record can not be done now; trying again');
+  log.warn({ error, ...due }, 'what is due for a billing record can not be done now; trying again');
 }
 
 type Due = Place & { billingId: string; teamId: string };

@@ -27,7 +27,7 @@ export async function changeDuePlans(stores: Stores, stopping: AbortSignal): Pro
   const turns = new Map<string, Turn<Place>>();
   const turnOf = (name: string, read: Turn<Place>['read']) =>
     turns.getOrInsertComputed(name, () => {
-      return { after: { at: 0, id: '' }, read, do: (tx, { id }) => changeDue(tx, stores, id) };
+      return { what: 'billingId', after: { at: 0, id: '' }, read, do: (tx, { id }) => changeDue(tx, stores, id) };
     });
   const applied = () => sql<{ id: string }[]>`select id from plans where applies_to is not null order by id`;
   const all = async () => [

@@ -106,7 +106,7 @@ export const deleteAccessToken = route('delete', '/api/v1/access-token/{id}', {
     if (await isAbove(sql, before.id, caller)) throw new ApiError('token_above');
     const { row, below } = await revokeToken(sql, before.id, query);
     const accessToken = accessTokens.say(changed, { before, after: row });
-    changed(...below.map(revokedToken));
+    for (const one of below) changed(revokedToken(one));
     return { accessToken, descendants: { revoked: below.length, pending: false } };
   },
 });
