@@ -60,6 +60,8 @@ test('a process that died holds a destination up until its claim ends, and the n
   );
   await sql`update meter_destinations set next_at = now() where id = ${one.id}`;
   assert.equal([await one.states(), await claimDestination(sql)], [{ WAITING: 1 }, undefined]);
+  await sql`update meter_destinations set claimed_until = null where id = ${one.id}`;
+  assert.is(await claimDestination(sql, [], [team.id]), undefined, 'its team has its share under way');
   await one.send();
   assert.equal([await one.states(), one.receiver.taken.size, one.receiver.repeated()], [{ SENT: 1 }, 1, 1]);
 });

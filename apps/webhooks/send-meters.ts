@@ -20,9 +20,10 @@ export type SendOptions = Runtime & {
   random: () => number;
 };
 
-// What one process has under way: so many destinations, and of each so many requests. No two requests at once are of the same customer
-// and meter, which Stripe refuses.
+// What one process has under way: so many destinations, of a team fewer, so that slow receivers of one leave others their places; and of
+// each so many requests. No two requests at once are of the same customer and meter, which Stripe refuses.
 const DESTINATIONS = 32;
+const DESTINATIONS_OF_TEAM = 8;
 const REQUESTS = 64;
 // Of a kind that takes few in a second a slice is a quarter of these, so that no second has more.
 const EVENTS_IN_A_SLICE = 2_000;
@@ -45,10 +46,14 @@ const PATIENT_ATTEMPTS = 3;
  */
 export async function startSendingMeters(options: SendOptions): Promise<Running> {
   const { sql, log, clock } = options;
-  const underWay = new Map<string, Promise<void>>();
+  const underWay = new Map<string, { teamId: string; sending: Promise<void> }>();
+  const fullTeams = () =>
+    [...Map.groupBy(underWay.values(), ({ teamId }) => teamId)]
+      .filter(([, own]) => own.length >= DESTINATIONS_OF_TEAM)
+      .map(([teamId]) => teamId);
   const loop = startLoop(clock, EVERY_MS, log, 'claiming external meters', async (stopping) => {
     while (underWay.size < DESTINATIONS && !stopping.aborted) {
-      const claimed = await claimDestination(sql, [...underWay.keys()]);
+      const claimed = await claimDestination(sql, [...underWay.keys()], fullTeams());
       if (!claimed) return;
       const sending = sendSlice(options, claimed, stopping)
         .catch((error: unknown) =>
@@ -58,7 +63,7 @@ export async function startSendingMeters(options: SendOptions): Promise<Running>
           underWay.delete(claimed.id);
           loop.soon();
         });
-      underWay.set(claimed.id, sending);
+      underWay.set(claimed.id, { teamId: claimed.teamId, sending });
     }
   });
   const { unlisten } = await sql.listen(METERS_CHANNEL, loop.soon, loop.soon);
@@ -66,13 +71,20 @@ export async function startSendingMeters(options: SendOptions): Promise<Running>
     async stop() {
       await unlisten().catch((error: unknown) => log.debug({ error }, 'no connection listens any more'));
       await loop.stop();
-      await Promise.all(underWay.values());
+      await Promise.all([...underWay.values()].map(({ sending }) => sending));
     },
   };
 }
 
-/** Claims the destination that has waited longest for its turn, if something waits for one. It reads one entry of an index for each of these. */
-export async function claimDestination(sql: Sql, underWay: string[] = []): Promise<ClaimedDestination | undefined> {
+/**
+ * Claims the destination that has waited longest for its turn, if something waits for one; none of those under way, and none of teams that
+ * have their share. It reads one entry of an index for each of these.
+ */
+export async function claimDestination(
+  sql: Sql,
+  underWay: string[] = [],
+  fullTeams: string[] = [],
+): Promise<ClaimedDestination | undefined> {
   const [claimed] = await sql<ClaimedDestination[]>`
     with recursive waiting (id) as (
       (select destination_id from meter_events where state = 'WAITING' order by destination_id limit 1)
@@ -83,7 +95,7 @@ export async function claimDestination(sql: Sql, underWay: string[] = []): Promi
     ), picked as (
       select id from meter_destinations
       where id in (select id from waiting) and enabled and deleted_at is null and next_at <= now() and not id = any(${underWay})
-        and (claimed_until is null or claimed_until <= now())
+        and not team_id = any(${fullTeams}) and (claimed_until is null or claimed_until <= now())
       order by next_at limit 1 for no key update skip locked
     )
     update meter_destinations d set claimed_until = now() + make_interval(secs => ${CLAIM_SECONDS})

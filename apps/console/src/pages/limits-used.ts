@@ -19,7 +19,9 @@ export function useLimitKind(limits: readonly Limit[] = [], of: { apiKeyId: stri
     const { data } = await call('get /api/v1/verifications', { ...asked, status: 'VALID', interval: 'day' });
     return String(data.reduce((sum, { count }) => sum + count, 0));
   };
-  const read = async () => Promise.all(limits.map(async (one) => [one.name, await usedOf(one)] as const));
+  // What can't be counted leaves the others their numbers.
+  const usedOrNothing = async (one: Limit) => [one.name, await usedOf(one).catch(() => undefined)] as const;
+  const read = async () => Promise.all(limits.map(usedOrNothing));
   const used = new Map(useRead(read, JSON.stringify([limits, of])).value);
   const [name, most, ...others] = limitKind.columns;
   const column = { title: 'Used', amount: ({ name }: Limit) => used.get(name) };

@@ -199,8 +199,13 @@ function columnsOf({ groupBy, interval, timezone }: Pick<Asked, 'groupBy' | 'int
 
 /** The credits that some rows have together. */
 export function sumOf(rows: readonly Pick<Row, 'totalBillingUsage'>[]): string {
-  const micros = rows.map(({ totalBillingUsage: used }) => BigInt(Math.round(Number(used) * 1_000_000)));
-  return formatSum(micros.reduce((sum, one) => sum + one, 0n));
+  return formatSum(rows.reduce((sum, { totalBillingUsage }) => sum + microsOf(totalBillingUsage), 0n));
+}
+
+// By its digits: a double does not hold all of a large sum's.
+function microsOf(credits: string): bigint {
+  const [whole = '', fraction = ''] = credits.split('.');
+  return BigInt(whole + fraction.padEnd(6, '0'));
 }
 
 // The rows of a name as one, the largest first.
