@@ -195,7 +195,7 @@ local function takeFromAccount(one, account)
     hold.owned = reserve(account, cost)
     putHold(account, hold)
     holdThen = format(' %s %s %d %s', hold.id, hold.openedMs, hold.endsAtMs, hold.epoch)
-    more, cost = format(',"o":"%s","m":%d,"f":', hold.id, cost) .. cjson.encode(packHold(hold)), 0
+    more, cost = format(',"o":"%s","m":%d,"f":', hold.id, cost) .. cjson.encode(hold.text), 0
   else
     draw(account, cost)
   end

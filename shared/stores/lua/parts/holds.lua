@@ -6,8 +6,8 @@
 --         readHold(account, id)           { id, micros, endsAtMs, onExpiry, owned, openedMs, epoch, keyId, usageName, limits }, nil unless
 --                                         it is open. owned: what reserve gave; limits: what noteLimits gave
 --         unpackHold(id, text)            the hold of such a text
---         packHold(hold)                  the text of it, which its lines have too
---         putHold(account, hold)          opens it, or gives it another end; held is the caller's
+--         putHold(account, hold)          opens it, or gives it another end, and makes hold.text, which its lines have too; held is the
+--                                         caller's
 --         closeHold(account, hold, how, usage)   takes an open one from held, uses credits, and remembers it as settled
 --         correctLater(account, hold, noted, usage)   notes that what a hold took from limits is corrected to the usage: { limits, held },
 --                                         as correctLimits has them
@@ -50,13 +50,10 @@ local function readHold(account, id)
   return writes.read[id]
 end
 
-local function packHold(hold)
-  return format('%d\0%d\0%s\0%s\0%s\0%s\0%s\0%s\0%s', hold.micros, hold.endsAtMs, hold.onExpiry, hold.owned, hold.openedMs,
-    hold.epoch, hold.keyId, hold.usageName, hold.limits or '')
-end
-
 local function putHold(account, hold)
   local writes = account.holdWrites
+  hold.text = format('%d\0%d\0%s\0%s\0%s\0%s\0%s\0%s\0%s', hold.micros, hold.endsAtMs, hold.onExpiry, hold.owned, hold.openedMs,
+    hold.epoch, hold.keyId, hold.usageName, hold.limits or '')
   writes.opened[#writes.opened + 1] = hold
   writes.firstEndMs = min(writes.firstEndMs, hold.endsAtMs)
   account.untilMs = min(account.untilMs, hold.endsAtMs)
@@ -140,7 +137,7 @@ end
 local function writeHolds(account)
   local writes = account.holdWrites
   for _, hold in ipairs(writes.opened) do
-    call('HSET', account.holdsKey, hold.id, packHold(hold))
+    call('HSET', account.holdsKey, hold.id, hold.text)
     call('ZADD', account.endsKey, format('%d', hold.endsAtMs), hold.id)
   end
   -- After those: one that was extended may be closed since.

@@ -75,7 +75,7 @@ end
 local function extend(account, hold, forMs)
   hold.endsAtMs = nowMs + forMs
   putHold(account, hold)
-  tell(account, hold, { kind = 'extension', cost = 0, micros = hold.micros, detail = packHold(hold) })
+  tell(account, hold, { kind = 'extension', cost = 0, micros = hold.micros, detail = hold.text })
   return 'OK', '', hold.endsAtMs
 end
 
