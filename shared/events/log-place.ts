@@ -1,4 +1,4 @@
-import { orGiveUp, type Query } from '../stores/postgres.ts';
+import type { Query } from '../stores/postgres.ts';
 
 /** The entry of a shard's log, its outbox, that an event came in: Unix ms and a number, as Redis names it. */
 export type LogPlace = { shard: number; ms: number; number: number };
@@ -36,7 +36,7 @@ export async function raiseBookedTo(sql: Query, events: readonly { place?: LogPl
   if (last.size === 0) return;
   const places = [...last.values()];
   // Always in one order, so that two processes never wait for each other.
-  await orGiveUp(sql`
+  await sql`
     update shards set booked_to = raised.booked_to
     from (
       select s.shard, array[place.ms, place.number] as booked_to
@@ -45,7 +45,7 @@ export async function raiseBookedTo(sql: Query, events: readonly { place?: LogPl
       join shards s on s.shard = place.shard
       where s.booked_to is null or s.booked_to < array[place.ms, place.number]
       order by s.shard for update of s) as raised
-    where shards.shard = raised.shard`);
+    where shards.shard = raised.shard`;
 }
 
 function isAfter(place: LogPlace, known: LogPlace | undefined): boolean {

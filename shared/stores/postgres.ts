@@ -1,7 +1,5 @@
 import type postgres from 'postgres';
-import { systemClock } from '../runtime/clock.ts';
 import { ApiError } from '../contract/errors.ts';
-import { withTimeout } from '../runtime/timeout.ts';
 import driver from './postgres-driver.ts';
 
 export const { PostgresError } = driver;
@@ -23,7 +21,6 @@ type PostgresOptions = {
 };
 
 const STATEMENT_WITHIN_MS = 8_000;
-const ANSWER_WITHIN_MS = 10_000;
 
 // A machine that dies closes nothing. Within a minute Postgres ends its sessions, and with them the locks of its jobs; by the
 // system's defaults, it takes two hours. Over a Unix socket, Postgres ignores these.
@@ -57,11 +54,6 @@ export function connectPostgres(url: string, options: PostgresOptions = {}): Sql
       date: { to: 1082, from: [1082], serialize: String, parse: String },
     },
   }) as Sql;
-}
-
-/** Gives a statement up after longer than Postgres lets it run: its connection is dead. */
-export function orGiveUp<Rows>(statement: Promise<Rows>): Promise<Rows> {
-  return withTimeout(systemClock, ANSWER_WITHIN_MS, statement);
 }
 
 /**

@@ -1,7 +1,6 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '../../shared/runtime/clock.ts';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
 import { permissions, type Caller } from '../../shared/contract/caller.ts';
 import { newId } from '../../shared/values/ids.ts';
@@ -70,8 +69,6 @@ export async function makeStage(slot: string): Promise<Stage> {
     webhooks: connectPostgres(url(process.env.TEST_WEBHOOKS_POSTGRES_URL), { max: 3, path }),
   };
   const servers: Servers = { redis, postgres, books, kafka, pools, env };
-  // A statement that waits for its turn here is not given up by the clock of a busy machine.
-  systemClock.after = () => () => {};
   const beginning = await makeBeginning(servers);
 
   async function begin(seed: number): Promise<Simulation> {

@@ -13,7 +13,6 @@ import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { runPipeline } from '../../../shared/stores/pipeline.ts';
-import { orGiveUp } from '../../../shared/stores/postgres.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { batchesById } from '../sync/batches.ts';
 import { postgresPosition, isPostgresStale, type StalePostgresWatch } from '../sync/sweeper.ts';
@@ -113,9 +112,9 @@ async function openClaimed(
   const writeGrant = (shard: number) => ({ fence, epoch: epochs.get(shard)! });
   const openUp = async (some: Claim[]) => {
     // A shard may have lost the last adjustments. They are applied again, in which one that it has changes nothing.
-    await orGiveUp(sql`
+    await sql`
       update changes set applied_at = null, created_at = now() - interval '1 minute'
-      where kind = 'adjustment' and applied_at is not null and shard = any(${shardsOf(some)})`);
+      where kind = 'adjustment' and applied_at is not null and shard = any(${shardsOf(some)})`;
     await Promise.all(some.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon, history])));
     stores.onOpened?.(shardsOf(some));
   };

@@ -1,4 +1,4 @@
-import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 
@@ -53,16 +53,14 @@ export type Known = { epochs: Map<number, number>; bookedTo: Map<number, string>
  */
 export async function nextEpochs(sql: Sql, claims: Claim[], nowMs: number): Promise<Known> {
   const nowSeconds = Math.floor(nowMs / 1000);
-  const rows = await orGiveUp(sql<
-    { shard: number; epoch: number; bookedTo: string | null; isBehind: boolean | null }[]
-  >`
+  const rows = await sql<{ shard: number; epoch: number; bookedTo: string | null; isBehind: boolean | null }[]>`
     update shards set epoch = greatest(shards.epoch, survived.epoch) + 1
     from unnest(${claims.map(({ shard }) => shard)}::smallint[],
                 ${claims.map(({ emptied, epoch }) => (emptied ? Math.max(epoch, nowSeconds) : epoch))}::bigint[],
                 ${claims.map(({ lastEntry }) => lastEntry)}::text[]) as survived (shard, epoch, last_entry)
     where shards.shard = survived.shard
     returning shards.shard, shards.epoch, array_to_string(shards.booked_to, '-') as booked_to,
-              string_to_array(survived.last_entry, '-')::bigint[] < shards.booked_to as is_behind`);
+              string_to_array(survived.last_entry, '-')::bigint[] < shards.booked_to as is_behind`;
   return {
     epochs: new Map(rows.map(({ shard, epoch }) => [shard, epoch])),
     bookedTo: new Map(rows.flatMap(({ shard, bookedTo }) => (bookedTo ? [[shard, bookedTo]] : []))),

@@ -1,4 +1,4 @@
-import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
 import { historyOf, prunedJob } from '../../../shared/stores/postgres-history.ts';
 import { inBatches } from '../sync/batches.ts';
 import type { Entry, StoredChange } from '../sync/change.ts';
@@ -25,9 +25,9 @@ export async function writeMissing(
   if (comparable.length === 0) return [];
   for await (const entries of loadSince(sql, comparable)) await writeEntries(sql, redis, grant, entries);
   // Look after reading: changes may have been pruned meanwhile.
-  const [pruned] = await orGiveUp(
-    sql<{ at: number }[]>`select at from job_watermarks where job = ${prunedJob('')} || ${historyOf(sql)}`,
-  );
+  const [pruned] = await sql<
+    { at: number }[]
+  >`select at from job_watermarks where job = ${prunedJob('')} || ${historyOf(sql)}`;
   return comparable.filter(({ checkpoint }) => checkpoint > (pruned?.at ?? -1));
 }
 

@@ -1,5 +1,3 @@
-import { orGiveUp } from '../../../shared/stores/postgres.ts';
-
 const BATCH = 1000;
 
 /**
@@ -12,11 +10,11 @@ export async function* inBatches<Row, Position>(
   positionOf: (row: Row) => Position,
   read: (after: Position, limit: number) => Promise<Row[]>,
 ): AsyncGenerator<Row[]> {
-  let next: Promise<Row[]> | undefined = orGiveUp(read(start, BATCH));
+  let next: Promise<Row[]> | undefined = read(start, BATCH);
   while (next) {
     const rows: Row[] = await next;
-    next = rows.length < BATCH ? undefined : orGiveUp(read(positionOf(rows.at(-1)!), BATCH));
-    // A caller that stops early never awaits this read: its failure must not count as unhandled.
+    next = rows.length < BATCH ? undefined : read(positionOf(rows.at(-1)!), BATCH);
+    // It begins here. A caller that stops early never awaits it: its failure must not count as unhandled.
     next?.catch(() => {});
     if (rows.length > 0) yield rows;
   }

@@ -1,7 +1,7 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { lastKnown, lastOpenShards, openShards, readShards } from '../../../shared/stores/fence.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
-import { type Query, type Sql, orGiveUp } from '../../../shared/stores/postgres.ts';
+import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { type StoredChange, WRITE_WITHIN_MS } from './change.ts';
 import { applyChanges, writeEntries, loadShard } from './sync.ts';
@@ -98,12 +98,10 @@ const LOADED_AHEAD = 6;
 
 /** Reads how far Postgres has come. */
 export async function postgresPosition(sql: Sql): Promise<Position> {
-  const [row] = await orGiveUp(
-    sql<[Position]>`
+  const [row] = await sql<[Position]>`
       select ${checkpointHistoryOf(sql)} as history,
              pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon,
-             ${lastChange(sql)} as change`,
-  );
+             ${lastChange(sql)} as change`;
   return row;
 }
 
@@ -192,7 +190,7 @@ export function watchStalePostgres(metrics: Metrics, log: Logger) {
 export async function isPostgresStale(sql: Sql, redis: ShardedRedis, these?: number[]): Promise<boolean> {
   const shards = await (these ? readShards(redis, LOOK_WITHIN_MS, these) : lastKnown(redis));
   if (these && shards.size < these.length) throw new ApiError('redis_unavailable');
-  const [made] = await orGiveUp(sql<[{ last: number }]>`select ${lastChange(sql)} as last`);
+  const [made] = await sql<[{ last: number }]>`select ${lastChange(sql)} as last`;
   return newestOf(shards) > made.last;
 }
 

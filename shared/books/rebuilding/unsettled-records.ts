@@ -1,4 +1,4 @@
-import { eachOf, orGiveUp, type Query, type Sql } from '../../stores/postgres.ts';
+import { eachOf, type Query, type Sql } from '../../stores/postgres.ts';
 import { chunks } from '../../values/chunks.ts';
 import type { BillingRef } from '../billing-refs.ts';
 
@@ -16,14 +16,14 @@ const AGAIN_AFTER_SECONDS = 5;
 export async function noteUnsettled(sql: Query, billingIds: string[]): Promise<void> {
   for (const some of chunks(billingIds, NOTES_AT_ONCE)) {
     // Always in one order, so that two processes never wait for each other.
-    await orGiveUp(sql`
+    await sql`
       insert into unsettled_records as known (billing_id, shard)
       select id, shard from billing_records
       where id = any(${eachOf(sql, some)})
       order by id
       on conflict (billing_id) do update set
         mark = nextval('unsettled_records_seq'),
-        next_attempt_at = case when known.attempts < 2 then now() else known.next_attempt_at end`);
+        next_attempt_at = case when known.attempts < 2 then now() else known.next_attempt_at end`;
   }
 }
 
@@ -32,7 +32,7 @@ export async function noteUnsettled(sql: Query, billingIds: string[]): Promise<v
  * are removed; should two processes settle the same record, it does no harm.
  */
 export async function takeUnsettled(sql: Query, shards: number[], limit: number): Promise<UnsettledRecord[]> {
-  return orGiveUp(sql<UnsettledRecord[]>`
+  return sql<UnsettledRecord[]>`
     with taken as (
       update unsettled_records
       set attempts = attempts + 1, next_attempt_at = now() + make_interval(secs => ${AGAIN_AFTER_SECONDS})
@@ -44,17 +44,17 @@ export async function takeUnsettled(sql: Query, shards: number[], limit: number)
       returning billing_id, mark
     )
     select b.id, b.shard, b.workspace_id, b.external_meter_id, taken.mark
-    from taken cross join lateral (select * from billing_records where id = taken.billing_id limit 1) as b`);
+    from taken cross join lateral (select * from billing_records where id = taken.billing_id limit 1) as b`;
 }
 
 /** Removes the notes of settled records, but for those that were noted again meanwhile. */
 export async function removeSettled(sql: Query, settled: UnsettledRecord[]): Promise<void> {
   if (settled.length === 0) return;
   const ids = settled.map(({ id }) => id);
-  await orGiveUp(sql`
+  await sql`
     delete from unsettled_records
     where billing_id = any(${eachOf(sql, ids)})
-      and (billing_id, mark) in (select * from unnest(${ids}::text[], ${settled.map(({ mark }) => mark)}::bigint[]))`);
+      and (billing_id, mark) in (select * from unnest(${ids}::text[], ${settled.map(({ mark }) => mark)}::bigint[]))`;
 }
 
 /** Whether a note is due. */
@@ -64,7 +64,7 @@ export function someUnsettled(sql: Sql) {
 
 /** How many records wait, and how many of them were tried more than once. */
 export async function countUnsettled(sql: Query): Promise<{ waiting: number; failing: number }> {
-  const [row] = await orGiveUp(sql<[{ waiting: number; failing: number }]>`
-    select count(*) as waiting, count(*) filter (where attempts > 1) as failing from unsettled_records`);
+  const [row] = await sql<[{ waiting: number; failing: number }]>`
+    select count(*) as waiting, count(*) filter (where attempts > 1) as failing from unsettled_records`;
   return row;
 }

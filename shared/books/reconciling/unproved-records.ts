@@ -1,4 +1,4 @@
-import { eachOf, orGiveUp, type Query } from '../../stores/postgres.ts';
+import { eachOf, type Query } from '../../stores/postgres.ts';
 import type { BillingRef } from '../billing-refs.ts';
 import type { Reconciliation } from './reconcile.ts';
 
@@ -59,11 +59,11 @@ export async function noteProved(sql: Query, beganMs: number): Promise<void> {
 export async function countUnproved(
   sql: Query,
 ): Promise<{ different: number; undecided: number; ageSeconds: number | null }> {
-  const [row] = await orGiveUp(sql<[{ different: number; undecided: number; ageSeconds: number | null }]>`
+  const [row] = await sql<[{ different: number; undecided: number; ageSeconds: number | null }]>`
     select count(*) filter (where status <> 'ON_ITS_WAY') as different,
            count(*) filter (where status = 'ON_ITS_WAY') as undecided,
            (select extract(epoch from now())::float8 - at / 1000.0::float8 from job_watermarks where job = 'reconciled') as age_seconds
-    from unproved_records`);
+    from unproved_records`;
   return row;
 }
 
