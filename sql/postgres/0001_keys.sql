@@ -87,7 +87,7 @@ create table workspaces (
 );
 create index workspaces_to_remove on workspaces (deleted_at) where deleted_at is not null and removed_at is null;
 create index workspaces_live on workspaces (id) where deleted_at is null;
-create index workspaces_month_due on workspaces (month_due_at nulls first);
+create index workspaces_month_due on workspaces (month_due_at nulls first, id);
 
 -- Limits a token to workspaces of its own team. A foreign key can't: it does not look into an array.
 create function refuse_foreign_workspaces() returns trigger language plpgsql as $$

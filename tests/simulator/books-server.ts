@@ -26,23 +26,25 @@ export function makeBooksServer(folder: string) {
   session.query(`use books`);
   session.query(`set ${SETTINGS}`);
   session.query('system stop merges');
-  let nowMs: () => number;
+  let simulation: Simulation;
 
-  function run({ query, query_params = {}, format = 'JSONEachRow' }: Asked): string {
+  /** Gives the lines of the answer. */
+  function run({ query, query_params = {}, format = 'JSONEachRow' }: Asked): string[] {
     const params = Object.entries(query_params).map(([name, value]) => `param_${name} = ${quoted(asParam(value))}`);
     if (params.length > 0) session.query(`set ${params.join(', ')}`);
-    return session.query(query.replaceAll('now64(3)', `fromUnixTimestamp64Milli(${nowMs()})`), format);
+    const text = session.query(query.replaceAll('now64(3)', `fromUnixTimestamp64Milli(${simulation.nowMs()})`), format);
+    return simulation.inSomeOrder(query, text.split('\n').slice(0, -1), (line) => line);
   }
 
   return {
     /** What the simulation itself reads of it. */
     real: { client: { query: async (asked: Asked) => answerOf(run(asked)) } } as unknown as Books,
-    begin(simulation: Simulation): void {
-      ({ nowMs } = simulation);
+    begin(next: Simulation): void {
+      simulation = next;
       for (const table of ['usage_events', 'usage_days', 'booked_days']) session.query(`truncate table ${table}`);
     },
     connect: (process: Process): Books => ({
-      client: clientOf(process, run, () => nowMs()),
+      client: clientOf(process, run, () => simulation.nowMs()),
       ready: async () => true,
       close: async () => {},
     }),
@@ -50,7 +52,7 @@ export function makeBooksServer(folder: string) {
   };
 }
 
-function clientOf(process: Process, run: (asked: Asked) => string, nowMs: () => number): ClickHouseClient {
+function clientOf(process: Process, run: (asked: Asked) => string[], nowMs: () => number): ClickHouseClient {
   let requests = 0;
   const ask = <T>(label: string, execute: () => Promise<T>) =>
     process.ask({
@@ -88,13 +90,9 @@ function quoted(text: string): string {
 }
 
 /** An answer that was read as a whole: rows, each of them a line of JSON. */
-function answerOf(text: string) {
-  const rows = text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => ({ text: line, json: () => JSON.parse(line) as unknown }));
+function answerOf(lines: string[]) {
+  const rows = lines.map((line) => ({ text: line, json: () => JSON.parse(line) as unknown }));
   return {
-    text: async () => text,
     json: async () => rows.map((row) => row.json()),
     async *stream() {
       yield rows;

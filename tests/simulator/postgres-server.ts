@@ -4,9 +4,10 @@ import { connectionLost, type Process, type Request, type Simulation } from './s
 /** What becomes of a commit. */
 export type CommitFate = 'done' | 'fails before' | 'deadlock' | 'lost after';
 
+type Rows = unknown[] & { statement: { string: string } };
 type Statement = {
   handler: (query: Statement) => void;
-  resolve: (rows: unknown) => void;
+  resolve: (rows: Rows) => void;
   reject: (error: unknown) => void;
 };
 
@@ -26,10 +27,21 @@ const clockSql = `
     end if;
     return to_timestamp(current_setting('sim.at')::float8 / 1000);
   end $now$;
-  -- Those of other seeds, in other databases of the server, are nobody's here: one transaction runs at a time.
-  create function sim.pg_snapshot_xmin(pg_snapshot) returns xid8 language sql as 'select pg_snapshot_xmax($1)';
+  -- Those of other seeds, in other databases of the server, are nobody's here: one transaction runs at a time. Each is so far from the
+  -- next that some are further than may be given out again.
+  create sequence sim.xids increment by 50;
+  create function sim.pg_current_xact_id() returns xid8 language plpgsql as $xid$
+  begin
+    if coalesce(current_setting('sim.xid', true), '') = '' then
+      perform set_config('sim.xid', nextval('sim.xids')::text, true);
+    end if;
+    return current_setting('sim.xid')::xid8;
+  end $xid$;
+  create function sim.pg_snapshot_xmax(pg_snapshot) returns xid8 language sql as 'select (last_value + 1)::text::xid8 from sim.xids';
+  create function sim.pg_snapshot_xmin(pg_snapshot) returns xid8 language sql as 'select sim.pg_snapshot_xmax($1)';
   grant usage on schema sim to public;
   grant select on sim.clock to public;
+  grant usage, select on sim.xids to public;
   do $$
   declare one record;
   begin
@@ -38,11 +50,11 @@ const clockSql = `
                where n.nspname = 'public' and p.proconfig::text like '%search_path%' loop
       execute format('alter function %s set search_path = sim, public, pg_catalog, pg_temp', one.name);
     end loop;
-    for one in select d.adrelid::regclass as of_table, a.attname, replace(replace(pg_get_expr(d.adbin, d.adrelid),
-                 'clock_timestamp()', 'sim.clock_timestamp()'), 'now()', 'sim.now()') as value
+    for one in select d.adrelid::regclass as of_table, a.attname,
+                 regexp_replace(pg_get_expr(d.adbin, d.adrelid), '(clock_timestamp|now|pg_current_xact_id)\\(\\)', 'sim.\\&', 'g') as value
                from pg_attrdef d join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
                join pg_class c on c.oid = d.adrelid join pg_namespace n on n.oid = c.relnamespace
-               where n.nspname = 'public' and pg_get_expr(d.adbin, d.adrelid) ~ 'now\\(\\)|clock_timestamp\\(\\)' loop
+               where n.nspname = 'public' and pg_get_expr(d.adbin, d.adrelid) ~ '(now|clock_timestamp|pg_current_xact_id)\\(\\)' loop
       execute format('alter table %s alter column %I set default %s', one.of_table, one.attname, one.value);
     end loop;
   end $$`;
@@ -72,7 +84,7 @@ export async function makePostgresServer(admin: Sql) {
         from information_schema.columns join information_schema.tables using (table_schema, table_name)
         where table_schema = 'public' and table_type = 'BASE TABLE' and table_name <> 'schema_migrations' group by 1 order by 1`;
       const sequences = await admin<{ name: string; last: number | null }[]>`
-        select schemaname || '.' || sequencename as name, last_value as last from pg_sequences where schemaname = 'public'`;
+        select schemaname || '.' || sequencename as name, last_value as last from pg_sequences where schemaname in ('public', 'sim')`;
       const inserts: string[] = [];
       for (const { name, columns } of tables) {
         const { count } = await admin.unsafe(`create table beginning.${name} as table public.${name}`);
@@ -109,37 +121,33 @@ export async function makePostgresServer(admin: Sql) {
 
   function simulated(pool: Sql, process: Process): Sql {
     let statements = 0;
-    const tagged = tag(pool, process, () => ({ name: `${process.name} ${(statements += 1)}`, broken: false }));
-    return Object.assign(tagged as unknown as Sql, pool, {
+    const tagged = tag(pool, (label, execute) =>
+      process.ask({ server: 'postgres', lane: `${process.name} ${(statements += 1)}`, label, execute }),
+    );
+    return Object.assign(tagged, {
       begin: (...args: unknown[]) => begin(pool, process, args),
       end: async () => {},
     });
   }
 
-  /** Statements run when the simulation says so. */
-  function tag(sql: Query, process: Process, laneOf: () => Lane) {
-    return (first: TemplateStringsArray, ...rest: never[]) => {
+  /** Statements run when `ask` says so. */
+  function tag<Of extends Query>(sql: Of, ask: <T>(label: string, execute: () => Promise<T>) => Promise<T>): Of {
+    const tagged = (first: TemplateStringsArray, ...rest: never[]) => {
       const made = sql(first, ...rest) as unknown as Statement;
       if (!Array.isArray(first.raw)) return made;
       const run = made.handler;
       made.handler = (query) => {
         const { resolve, reject } = query;
-        const lane = laneOf();
         const execute = () =>
-          new Promise((done, failed) => {
-            if (lane.broken) return failed(connectionLost());
+          new Promise<Rows>((done, failed) => {
             [query.resolve, query.reject] = [done, failed];
             run(query);
-          });
-        process
-          .ask({ server: 'postgres', lane: lane.name, label: labelOf(first), execute })
-          .then(resolve, (error: unknown) => {
-            lane.broken ||= (error as { code?: string }).code === 'CONNECTION_CLOSED';
-            reject(error);
-          });
+          }).then((rows) => simulation.inSomeOrder(rows.statement.string, rows, (row) => JSON.stringify(row)));
+        ask(labelOf(first), execute).then(resolve, reject);
       };
       return made;
     };
+    return Object.assign(tagged as unknown as Of, sql);
   }
 
   /** Holds Postgres for itself until it has ended: a statement that waited for its locks would wait for ever. */
@@ -147,7 +155,8 @@ export async function makePostgresServer(admin: Sql) {
     const work = args.pop() as (tx: Transaction) => Promise<unknown>;
     // Nobody sees where in a transaction that only reads its process died, or others came between.
     if (args.includes('read only')) {
-      const execute = () => (pool.begin as (...args: unknown[]) => Promise<unknown>)(...args, work);
+      const reading = (tx: Transaction) => work(tag(tx, (_, execute) => execute()));
+      const execute = () => (pool.begin as (...args: unknown[]) => Promise<unknown>)(...args, reading);
       return process.ask({ server: 'postgres', lane: `reading ${(transactions += 1)}`, label: 'a read', execute });
     }
     const lane = { name: `transaction ${(transactions += 1)}`, broken: false };
@@ -169,8 +178,16 @@ export async function makePostgresServer(admin: Sql) {
   }
 
   function wrap(tx: Transaction, process: Process, lane: Lane): Transaction {
-    const tagged = tag(tx, process, () => lane);
-    return Object.assign(tagged as unknown as Transaction, tx, {
+    const ask = async <T>(label: string, execute: () => Promise<T>) => {
+      const sent = () => (lane.broken ? Promise.reject<T>(connectionLost()) : execute());
+      try {
+        return await process.ask({ server: 'postgres', lane: lane.name, label, execute: sent });
+      } catch (error) {
+        lane.broken ||= (error as { code?: string }).code === 'CONNECTION_CLOSED';
+        throw error;
+      }
+    };
+    return Object.assign(tag(tx, ask), {
       savepoint: (work: (inner: Transaction) => Promise<unknown>) =>
         scope({ process, lane, open: (inside) => tx.savepoint(inside as never), work, fateOf: () => 'done' }),
     });

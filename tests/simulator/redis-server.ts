@@ -101,6 +101,7 @@ export async function makeRedisServer(url: string) {
       await copy(BEGINNING, LIVE);
       for (const to of [DISK, REPLICA]) await copy(BEGINNING, to);
       await tick();
+      writesOfTicks = await writes();
     },
     /** Brings it up to the time of the simulation. */
     async tick(): Promise<void> {
@@ -227,6 +228,9 @@ function makeClient(
     emit: events.emit.bind(events),
     options: { host: 'redis', port: 6379 },
     time: () => run('time', async () => time()),
+    // Each server has names in an order of its own.
+    scan: (_cursor: string, _match: string, pattern: string) =>
+      run('scan', async () => ['0', (await real.keys(pattern)).toSorted()]),
     info: (section: unknown) => run(`info ${String(section)}`, () => infoOf(section)),
     pipeline: () => {
       const commands: [name: string, args: unknown[]][] = [];
@@ -240,7 +244,10 @@ function makeClient(
                 run(`${commands.length} commands: ${commands[0]?.[0]}`, async () => {
                   const sent = real.pipeline() as unknown as Record<string, (...args: unknown[]) => unknown>;
                   const rest = commands.filter(([command]) => command !== 'time');
-                  for (const [command, args] of rest) sent[command]!(...args);
+                  for (const [command, args] of rest) {
+                    if (command === 'xadd') sent['eval']!(addByClock, 1, ...args);
+                    else sent[command]!(...args);
+                  }
                   const answers = rest.length > 0 ? ((await sent['exec']!()) as unknown[]) : [];
                   return commands.map(([command]) => (command === 'time' ? [null, time()] : answers.shift()));
                 });
@@ -285,6 +292,11 @@ local function streamId(stream)
   return string.format('%.0f-*', ms)
 end
 `;
+
+// As a client adds to a stream: its name, a star for the date, and what it adds.
+const addByClock = `${streamId}
+ARGV[1] = streamId(KEYS[1])
+return redis.call('XADD', KEYS[1], unpack(ARGV))`;
 
 function stateOf(section: unknown, runId: string): string {
   if (section === 'server') return `run_id:${runId}\r\n`;

@@ -56,6 +56,7 @@ export type Simulation = ReturnType<typeof makeSimulation>;
 
 /** One seed's world: time, the order of all requests, and the life of processes are what `random` says. */
 export function makeSimulation(random: Random, startMs: number) {
+  const isReversed = random.chance(0.5);
   let passedMs = 0;
   /** How far the clock of the machines has jumped. */
   let jumpedMs = 0;
@@ -219,6 +220,21 @@ export function makeSimulation(random: Random, startMs: number) {
     });
   }
 
+  /** Rows of a statement; those that it puts in no order come in one that follows from the seed. */
+  function inSomeOrder<Rows extends unknown[]>(
+    statement: string,
+    rows: Rows,
+    textOf: (row: Rows[number]) => string,
+  ): Rows {
+    if (rows.length < 2 || isOrdered(statement)) return rows;
+    const texts = new Map(rows.map((row) => [row, textOf(row)]));
+    const way = isReversed ? -1 : 1;
+    return Object.assign(
+      rows,
+      rows.toSorted((a, b) => (texts.get(a)! < texts.get(b)! ? -way : way)),
+    );
+  }
+
   function nowMs(): number {
     return startMs + passedMs + jumpedMs;
   }
@@ -238,6 +254,7 @@ export function makeSimulation(random: Random, startMs: number) {
     runOne,
     disconnect,
     quiet: turnsGiven,
+    inSomeOrder,
     advance,
     waiting: () => [...waiting].map(({ process, label }) => `${process.name}: ${label}`),
     /** All clocks of machines jump; what was measured since a moment does not. */
@@ -257,6 +274,18 @@ export function makeSimulation(random: Random, startMs: number) {
     hold: (server: ServerName, lane: string) => void held.set(server, lane),
     release: (server: ServerName) => void held.delete(server),
   };
+}
+
+const ordered = new Map<string, boolean>();
+
+/** Whether a statement puts its rows in an order, and not only those of a part. */
+function isOrdered(statement: string): boolean {
+  const known = ordered.get(statement);
+  if (known !== undefined) return known;
+  let rest = statement;
+  for (let before = ''; before !== rest;) [before, rest] = [rest, rest.replace(/\([^()]*\)/g, '')];
+  ordered.set(statement, rest.includes('order by'));
+  return rest.includes('order by');
 }
 
 /** As the drivers say that a connection was lost. */

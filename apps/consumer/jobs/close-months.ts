@@ -71,7 +71,7 @@ async function beginDue(sql: Sql, nowMs: number, log: Logger, signal: AbortSigna
     signal.throwIfAborted();
     const due = await sql<{ id: string }[]>`
       select id from workspaces where month_due_at is null or month_due_at <= ${nowMs}
-      order by month_due_at nulls first limit ${WORKSPACES_AT_ONCE}`;
+      order by month_due_at nulls first, id limit ${WORKSPACES_AT_ONCE}`;
     for (const { id } of due)
       await sql
         .begin((tx) => beginIfDue(tx, id, nowMs))
