@@ -53,16 +53,26 @@ async function removeKeys(tx: Transaction): Promise<void> {
     where id = ${workspace.id}`;
 }
 
-/** Removes scopes of one team that were deleted so long ago that no late writer can fill their place. */
+/**
+ * Removes scopes of one team that were deleted so long ago that no late writer can fill their place: from the keys that were granted
+ * them first, page by page, since a key's record names its scopes, and verify.lua takes one that is not there for damage.
+ */
 async function removeScopes(tx: Transaction): Promise<void> {
   const isDue = tx`deleted_at < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second' and removed_at is null`;
   const scopes = await tx<{ id: string }[]>`
-    update scopes set removed_at = now() where id in (
-      select id from scopes
-      where ${isDue} and team_id = (select team_id from scopes where ${isDue} order by deleted_at limit 1)
-      order by deleted_at limit ${SCOPES_AT_ONCE} for update skip locked)
-    returning id`;
-  await recordNow(tx, 'scope', scopes);
+    select id from scopes
+    where ${isDue} and team_id = (select team_id from scopes where ${isDue} order by deleted_at limit 1)
+    order by deleted_at limit ${SCOPES_AT_ONCE} for update skip locked`;
+  const ids = scopes.map(({ id }) => id);
+  const keys = await tx<{ id: string; shard: number }[]>`
+    with taken as (
+      delete from key_grants where (key_id, scope_id) in (
+        select key_id, scope_id from key_grants where scope_id = any(${ids}) and not of_deleted_key
+        order by key_id, scope_id limit ${KEYS_AT_ONCE})
+      returning key_id)
+    select distinct k.id, k.shard from taken join api_keys k on k.id = taken.key_id`;
+  if (keys.length === 0) await tx`update scopes set removed_at = now() where id = any(${ids})`;
+  await (keys.length > 0 ? recordNow(tx, 'key', keys) : recordNow(tx, 'scope', scopes));
 }
 
 /** Removes what is left of a workspace whose keys have left: its tombstone, and its scopes (at most a thousand). */

@@ -1,10 +1,12 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { makeBackground } from '../../tests/helpers/background.ts';
 import { type Answer, callsOf, codesOf, joinWorld, must, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 let workspaceId: string;
 let workspacePath: string;
 const world = await joinWorld();
+const background = makeBackground(world);
 const { ask, read, make, change, remove } = callsOf(world);
 test.before.each(async () => {
   workspaceId = await newWorkspace(world, { name: 'Acme' });
@@ -91,6 +93,31 @@ test('granting, removing, renaming and deleting scopes hold for the very next ve
   await expected('INVALID_SCOPES', 'invoices');
 });
 
+test('a scope that was deleted long ago leaves the keys that had it, which go on with their others, and a deleted one stays deleted', async () => {
+  const { id } = await made('leaving');
+  await made('staying');
+  const keys = [(await must(201, requestKey('leaving', 'staying'))).body.apiKey];
+  keys.push((await must(201, requestKey('leaving', 'staying'))).body.apiKey);
+  await remove(`${workspacePath}/api-key/${keys[1].id}`);
+  await remove(`${workspacePath}/scope/${id}`);
+  await world.sql`update scopes set deleted_at = now() - interval '2 days' where id = ${id}`;
+  await background.removeUntil(
+    async () => (await world.sql`select from scopes where id = ${id} and removed_at is not null`).count === 1,
+  );
+  const expected = [
+    [keys[0], 'staying', 'VALID'],
+    [keys[0], 'leaving', 'INVALID_SCOPES'],
+    [keys[1], 'staying', 'DELETED'],
+  ] as const;
+  for (const [{ key }, representation, status] of expected) {
+    const { body } = await must(
+      200,
+      ask('post', '/api/v1/api-key/verify', { key, requestedScopes: [{ representation, read: true }] }),
+    );
+    assert.is(body.status, status, representation);
+  }
+});
+
 test('of a renaming and a grant at the same time one is refused', async () => {
   const { id } = await made('r0');
   for (let round = 0; round < 10; round++) {
@@ -119,8 +146,9 @@ function madeOne(answers: Answer[]): { id: string } {
   return answers.find(({ status }) => status === 201)!.body.scope;
 }
 
-function requestKey(representation: string): Promise<Answer> {
-  return ask('post', '/api/v1/api-key', { name: 'k', workspaceId, scopes: [{ representation, read: true }] });
+function requestKey(...representations: string[]): Promise<Answer> {
+  const scopes = representations.map((representation) => ({ representation, read: true }));
+  return ask('post', '/api/v1/api-key', { name: 'k', workspaceId, scopes });
 }
 
 async function grant(representation: string): Promise<string> {

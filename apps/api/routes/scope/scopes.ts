@@ -90,7 +90,7 @@ export const deleteScope = route('delete', '/api/v1/workspace/{id}/scope/{sid}',
 
   async handle({ sql, params, caller, changed }) {
     const before = await readScope(sql, caller, params, { lock: true });
-    // The grants stay as rows without effect: the cost does not depend on the number of keys.
+    // The grants stay as rows without effect until it leaves: the cost does not depend on the number of keys.
     const row = await scopes.remove(sql, before.id);
     scopes.say(changed, { before });
     return { scope: scopes.present(row) };

@@ -56,7 +56,11 @@ do
     local workspaceRecords = call('HMGET', tag .. 'w:' .. workspaceId, unpack(fields))
     local workspaceRecord = workspaceRecords[1]
     for i = 2, #fields do
-      if not workspaceRecords[i] then error('a scope of a workspace is gone') end
+      if not workspaceRecords[i] then
+        -- A scope that was deleted leaves the keys first, but for deleted ones.
+        if state ~= 'D' then error('a scope of a workspace is gone') end
+        workspaceRecords[i] = '0\0-\0'
+      end
     end
     -- The tombstone of a deleted workspace, which has no keys.
     if find(workspaceRecord, '\0-\0', 1, true) then return nil end
