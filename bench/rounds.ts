@@ -1,3 +1,4 @@
+import { sum } from '../shared/books/sums/booked.ts';
 import { cpuSecondsOf, showProgress } from './watch.ts';
 import type { Round } from './wrk.ts';
 
@@ -60,33 +61,18 @@ async function measured(contender: Contender, seconds: number): Promise<Measured
   const before = cpuSeconds(contender);
   const { calls, perSecond, p50Us, p99Us } = await contender.load(seconds);
   await contender.settle?.();
-  const spent = Object.entries(cpuSeconds(contender)).map(([name, cpu]) => [name, cpu - before[name]!] as const);
-  return {
-    perSecond,
-    p50Us,
-    p99Us,
-    cpuUs: Object.fromEntries(spent.map(([name, cpu]) => [name, (cpu / calls) * 1e6])),
-  };
+  const spent = Object.entries(cpuSeconds(contender));
+  const cpuUs = Object.fromEntries(spent.map(([name, cpu]) => [name, ((cpu - before[name]!) / calls) * 1e6]));
+  return { perSecond, p50Us, p99Us, cpuUs };
 }
 
 function medians(all: Measured[]): Measured {
   const of = (figure: (one: Measured) => number) => median(all.map(figure));
   const processes = Object.keys(all[0]!.cpuUs);
-  return {
-    perSecond: of(({ perSecond }) => perSecond),
-    p50Us: of(({ p50Us }) => p50Us),
-    p99Us: of(({ p99Us }) => p99Us),
-    cpuUs: Object.fromEntries(processes.map((name) => [name, of(({ cpuUs }) => cpuUs[name]!)])),
-  };
+  const cpuUs = Object.fromEntries(processes.map((name) => [name, of((one) => one.cpuUs[name]!)]));
+  return { perSecond: of((one) => one.perSecond), p50Us: of((one) => one.p50Us), p99Us: of((one) => one.p99Us), cpuUs };
 }
 
 function cpuSeconds({ pids }: Contender): Record<string, number> {
-  const used = Object.entries(pids).map(([name, of]) => [
-    name,
-    [of]
-      .flat()
-      .map(cpuSecondsOf)
-      .reduce((a, b) => a + b),
-  ]);
-  return Object.fromEntries(used) as Record<string, number>;
+  return Object.fromEntries(Object.entries(pids).map(([name, of]) => [name, sum([of].flat().map(cpuSecondsOf))]));
 }

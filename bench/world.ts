@@ -112,22 +112,15 @@ export async function makeWorld(
   return { name, url, token, keys, credits, rate, bodies, redis, env, clear };
 }
 
-type Asked = { holdSeconds?: number };
-
 /** The request that is measured: a scope, a cost and a route. It may hold its credits for so many seconds. */
-export function bodyOf(key: string, { holdSeconds }: Asked = {}): string {
-  const { billing, ...call } = callOf(key);
-  const hold = holdSeconds && { hold: { expiresIn: holdSeconds } };
-  return JSON.stringify({ ...call, billing: { ...billing, ...hold } });
+export function bodyOf(key: string, { holdSeconds }: { holdSeconds?: number } = {}): string {
+  return JSON.stringify(callOf(key, holdSeconds));
 }
 
-function callOf(key: string) {
-  return {
-    key,
-    requestedScopes: [{ representation: 'users', read: true }],
-    billing: { usage: '0.001' },
-    route: 'GET /users',
-  };
+function callOf(key: string, holdSeconds?: number) {
+  const hold = holdSeconds !== undefined && { hold: { expiresIn: holdSeconds } };
+  const requestedScopes = [{ representation: 'users', read: true }];
+  return { key, requestedScopes, billing: { usage: '0.001', ...hold }, route: 'GET /users' };
 }
 
 /** The same call as a gateway makes it. */

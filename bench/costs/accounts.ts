@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Contract, Keytally } from '../../clients/node/index.ts';
+import { mapLimited } from '../../shared/runtime/map-limited.ts';
 import { bodyOf } from '../world.ts';
 
 type Limits = NonNullable<Contract['post /api/v1/api-key']['input']['limits']>;
@@ -18,7 +19,7 @@ const HOLD_SECONDS = 7_200;
 const KEYS_PER_RECORD = 10;
 const FEW = 20;
 const FOR_HOLDS = 60;
-const AT_ONCE = 16;
+const AT_ONCE = 4;
 const DAY_MS = 86_400_000;
 
 const much = { unit: 'credits', limit: '9000000', per: 'hour' } as const;
@@ -55,30 +56,21 @@ export async function makeAccountKeys(client: Keytally, workspaceId: string, fol
 }
 
 async function keysOf(client: Keytally, of: { workspaceId: string; name: string; kind: Kind }): Promise<string[]> {
-  const keys: string[][] = [];
-  let next = 0;
-  const worker = async () => {
-    for (let record = next++; record < of.kind.records; record = next++)
-      keys[record] = await keysOfRecord(client, of, record);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE / Object.keys(kinds).length }, worker));
-  return keys.flat();
+  const records = Array.from({ length: of.kind.records }, (_, record) => record);
+  return (await mapLimited(records, AT_ONCE, (record) => keysOfRecord(client, of, record))).flat();
 }
 
-async function keysOfRecord(
+/** Makes a record of a kind, and gives its keys. */
+export async function keysOfRecord(
   client: Keytally,
   { workspaceId, name, kind }: { workspaceId: string; name: string; kind: Kind },
   record: number,
 ): Promise<string[]> {
   const meter = { workspaceId, externalMeterId: `${name}-${record}` };
   const { billing } = await client.billing.create({ ...meter, totalCredits: '1000000', limits: kind.ofRecord });
-  const grant = { bid: billing.id, credits: '1000000' };
-  const grants = [
-    { ...grant, priority: 10, expiresAt: Date.now() + DAY_MS },
-    { ...grant, priority: 20, expiresAt: Date.now() + 30 * DAY_MS },
-    { ...grant, priority: 30 },
-  ];
-  for (const one of kind.hasGrants ? grants : []) await client.grants.create(one);
+  const ends = [Date.now() + DAY_MS, Date.now() + 30 * DAY_MS, undefined];
+  for (const [i, expiresAt] of kind.hasGrants ? ends.entries() : [])
+    await client.grants.create({ bid: billing.id, credits: '1000000', priority: 10 * (i + 1), expiresAt });
   const key = {
     ...meter,
     name,
@@ -87,8 +79,7 @@ async function keysOfRecord(
     metadata: { plan: 'pro', seats: 12 },
   };
   const keys: string[] = [];
-  for (let i = 0; i < KEYS_PER_RECORD; i++) {
+  while (keys.length < KEYS_PER_RECORD)
     keys.push((await client.apiKeys.create({ ...key, limits: kind.limits })).apiKey.key);
-  }
   return keys;
 }

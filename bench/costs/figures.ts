@@ -1,3 +1,4 @@
+import { sum } from '../../shared/books/sums/booked.ts';
 import { ms, us, type Figure } from '../results.ts';
 import type { Measured } from '../rounds.ts';
 import { ALL_LIMITS, ALONE, BARE, BATCHES_OF_32, CAPTURE, KOA, IDLE, KOA_GUARDED, ONE_CALL } from './rows.ts';
@@ -52,5 +53,5 @@ export function costFigures(costs: Costs): Figure[] {
 
 /** The CPU of all processes per call, in µs. */
 export function wholeUs({ cpuUs }: Pick<Measured, 'cpuUs'>): number {
-  return Object.values(cpuUs).reduce((sum, one) => sum + one, 0);
+  return sum(Object.values(cpuUs));
 }

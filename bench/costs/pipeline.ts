@@ -3,7 +3,7 @@ import { StackError } from '../../apps/stack/process/errors.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { ourProgram } from '../../apps/stack/servers/programs.ts';
 import { outboxState } from '../../shared/events/outbox-watch.ts';
-import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { connectClickHouse, readRows } from '../../shared/stores/clickhouse.ts';
 import type { Contender } from '../rounds.ts';
 import type { Stage } from '../stage.ts';
 import { usageOf } from '../watch.ts';
@@ -13,12 +13,15 @@ import type { World } from '../world.ts';
 export type Row = Omit<Contender, 'name'>;
 
 export type Pipeline = {
-  /** Address of its verify. */
+  /** Addresses of its verify and its api. */
   url: string;
+  apiUrl: string;
   /** Of all that runs. */
   pids: Contender['pids'];
   /** A row whose calls this verify decides, or one that the row names: their way into the books counts too. */
   verifying(row: Row): Row;
+  /** Waits until all is in the books, and they rest. */
+  settle(): Promise<void>;
   /** Stops it, and throws unless the books have each call that was answered. */
   stop(): Promise<void>;
 };
@@ -63,7 +66,9 @@ export async function startPipeline(stage: Stage, world: World): Promise<Pipelin
 
   return {
     url: `http://127.0.0.1:${verify}`,
+    apiUrl: `http://127.0.0.1:${api}`,
     pids,
+    settle,
     verifying: (row) => ({
       pids: { ...pids, ...row.pids },
       async prepare(seconds) {
@@ -89,15 +94,8 @@ export async function startPipeline(stage: Stage, world: World): Promise<Pipelin
 /** Counts the events in the books, and empties these, so that merges cost the next processes no more. */
 async function takeEvents(url: string): Promise<number> {
   const books = connectClickHouse(url);
-  try {
-    const answer = await books.client.query({
-      query: 'select toFloat64(count()) as events from usage_events final',
-      format: 'JSONEachRow',
-    });
-    const [found] = await answer.json<{ events: number }>();
-    await books.client.command({ query: 'truncate table usage_events' });
-    return found?.events ?? 0;
-  } finally {
-    await books.close();
-  }
+  const [[events] = [0]] = await readRows<[number]>(books, 'select toFloat64(count()) from usage_events final');
+  await books.client.command({ query: 'truncate table usage_events' });
+  await books.close();
+  return events;
 }

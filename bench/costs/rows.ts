@@ -46,7 +46,7 @@ const rows: Record<string, (scene: Scene) => Promise<Row>> = {
   '1,000 calls a second': async (scene) => paced(scene, 1_000),
   '5,000 calls a second': async (scene) => paced(scene, 5_000),
   [ONE_CALL]: async (scene) => verifying(scene),
-  [BATCHES_OF_32]: async (scene) => batches(scene, 32),
+  [BATCHES_OF_32]: async (scene) => verifying(scene, { batch: 32, connections: BATCH_CONNECTIONS }),
   'a key with four limits': async (scene) => verifying(scene, { bodies: scene.bodies.limits }),
   'a record with three grants': async (scene) => verifying(scene, { bodies: scene.bodies.grants }),
   [ALL_LIMITS]: async (scene) => verifying(scene, { bodies: scene.bodies.all }),
@@ -105,10 +105,6 @@ async function idle(seconds: number): Promise<Round> {
 /** So many calls a second in all: each connection waits before each of its calls. */
 function paced(scene: Scene, perSecond: number): Row {
   return verifying(scene, { also: { DELAY_MS: String(Math.round((1_000 * CONNECTIONS) / perSecond)) } });
-}
-
-function batches(scene: Scene, batch: number): Row {
-  return verifying(scene, { batch, connections: BATCH_CONNECTIONS });
 }
 
 function captures({ world, bodies, pipeline }: Scene): Row {

@@ -20,27 +20,22 @@ export const attacks: Record<string, Attack> = {
     url: `${verifyUrl}/gateway/nginx/usage=0.${String(n).padStart(6, '0').slice(-6)},scope=${'s'.repeat(100)}${n}.read/`,
     headers: { 'X-Keytally-Token': 'nobody' },
   })),
-  'a stranger: unknown access tokens': stranger(({ verifyUrl }, n) => ({
-    url: verifyUrl + VERIFY_PATH,
-    method: 'POST',
+  'a stranger: unknown access tokens': stranger((target, n) => ({
+    ...verifyOf(target, { key: 'x' }),
     headers: { Authorization: `Bearer kt_${String(n).padStart(40, '0')}` },
-    body: { key: 'x' },
   })),
-  'a stranger: large bodies without a token': stranger(({ verifyUrl }) => ({
-    url: verifyUrl + VERIFY_PATH,
-    method: 'POST',
-    body: `[${'[{"a":'.repeat(2_500)}`,
-  })),
+  'a stranger: large bodies without a token': stranger((target) => verifyOf(target, `[${'[{"a":'.repeat(2_500)}`)),
   'a stranger: long paths': stranger(({ verifyUrl }, n) => ({ url: `${verifyUrl}/${'%2e%2e/'.repeat(2_000)}${n}` })),
   'a stranger: requests that never end': {
-    ...stranger(({ verifyUrl }) => ({ url: verifyUrl + VERIFY_PATH, method: 'POST', neverEnds: true })),
+    ...stranger((target) => ({ ...verifyOf(target), neverEnds: true })),
     atOnce: 1_000,
   },
   // The largest file that is served: 1.5 MB where it is not taken compressed.
   'a stranger: documents of verify': stranger(({ verifyUrl }) => ({ url: `${verifyUrl}/docs/swagger-ui-bundle.js` })),
 
   'a team: a key of 1,000 addresses': team(VERIFIERS, async (own) => {
-    const key = await own.key({ workspaceId: await own.workspace(), allowedIPs: addresses() });
+    const allowedIPs = Array.from({ length: ADDRESSES }, (_, i) => addressOf(2 * i));
+    const key = await own.key({ workspaceId: await own.workspace(), allowedIPs });
     return (n) => own.verify({ key, ip: addressOf(n % (2 * ADDRESSES)) });
   }),
   'a team: 100 scopes in a new order': team(VERIFIERS, async (own) => {
@@ -100,14 +95,15 @@ function team(atOnce: number, prepare: (own: ReturnType<typeof ownTeam>) => Prom
   return { atOnce, prepare: (target) => prepare(ownTeam(target)) };
 }
 
-function ownTeam({ apiUrl, verifyUrl, token }: Target) {
-  const headers = { Authorization: `Bearer ${token}` };
-  const call = (method: string, path: string, body?: object): HttpCall => ({
-    url: apiUrl + path,
-    method: method.toUpperCase(),
-    headers,
-    body,
-  });
+function verifyOf({ verifyUrl }: Target, body?: unknown): HttpCall {
+  return { url: verifyUrl + VERIFY_PATH, method: 'POST', body };
+}
+
+function ownTeam(target: Target) {
+  const headers = { Authorization: `Bearer ${target.token}` };
+  const call = (method: string, path: string, body?: object): HttpCall => {
+    return { url: target.apiUrl + path, method: method.toUpperCase(), headers, body };
+  };
   const make = async (path: string, body: object) => {
     const { status, text } = await send(call('post', path, body));
     if (status !== 201) throw new Error(`${path}: ${status} ${text.slice(0, 500)}`);
@@ -118,7 +114,7 @@ function ownTeam({ apiUrl, verifyUrl, token }: Target) {
     call,
     make,
     newKey,
-    verify: (body: object): HttpCall => ({ url: verifyUrl + VERIFY_PATH, method: 'POST', headers, body }),
+    verify: (body: object): HttpCall => ({ ...verifyOf(target, body), headers }),
     workspace: async (): Promise<string> => (await make('/api/v1/workspace', { name: 'hostile' })).workspace.id,
     key: async (fields: object): Promise<string> => (await newKey(fields)).key,
     async scopes(workspaceId: string, count: number) {
@@ -128,10 +124,6 @@ function ownTeam({ apiUrl, verifyUrl, token }: Target) {
       return names.map((representation) => ({ representation, read: true }));
     },
   };
-}
-
-function addresses(): string[] {
-  return Array.from({ length: ADDRESSES }, (_, i) => addressOf(2 * i));
 }
 
 function addressOf(n: number): string {
