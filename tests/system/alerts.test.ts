@@ -16,33 +16,6 @@ const customers = makeCustomers(world, workspaceId);
 
 type Told = { id: string; name: string; when: object; at: number; usedCredits: string; eventId: string };
 
-test('alerts on a record: at creation and by PATCH; null goes back to the defaultAlerts of its workspace', async () => {
-  const record = await newRecord({ alerts: [LOW, { name: 'left', when: { available: '010.50' } }] });
-  assert.equal(record.billing.alerts, [LOW, { name: 'left', when: { available: '10.5' } }]);
-  assert.equal((await record.patch({ alerts: [LEFT] })).alerts, [LEFT]);
-  assert.equal((await record.patch({ allowOverages: true })).alerts, [LEFT], 'what a PATCH does not name stays');
-  assert.equal((await record.patch({ alerts: [] })).alerts, []);
-  assert.is((await record.patch({ alerts: null })).alerts, undefined);
-});
-
-test('up to 8 alerts, each of usedPercent, available, or limit with usedPercent, with names that differ; else a 400 that names the field', async () => {
-  const seven = Array.from({ length: 7 }, (_, i) => ({ ...LOW, name: `a${i}` }));
-  const { path } = await newRecord({ alerts: [...seven, { name: 'l', when: { limit: 'daily', usedPercent: 80 } }] });
-  const wrong: [unknown, string][] = [
-    [[LOW, LOW], '/alerts/1/name'],
-    [[{ name: 'a', when: {} }], '/alerts/0/when'],
-    [[{ name: 'a', when: { limit: 'daily' } }], '/alerts/0/when'],
-    [[{ name: 'a', when: { limit: 'daily', available: '1' } }], '/alerts/0/when'],
-    [[{ name: 'a', when: { usedPercent: 80, available: '1' } }], '/alerts/0/when'],
-  ];
-  for (const [alerts, field] of wrong) {
-    const { body, text } = await must(400, world.call('patch', path, { alerts }));
-    assert.is(body.error.details[0].path, field, text);
-    const patch = world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultAlerts: alerts });
-    assert.is((await must(400, patch)).body.error.details[0].path, field.replace('alerts', 'defaultAlerts'));
-  }
-});
-
 test('each crossing is in the list once its event is booked, in pages, newest first, with what it was, when and by which event', async () => {
   const third = { name: 'third', when: { usedPercent: 90 } };
   const record = await newRecord({ alerts: [LOW, LEFT, third] });
@@ -76,15 +49,11 @@ async function newRecord(fields: object, of = workspaceId) {
   const { billing } = (await must(201, world.call('post', RECORDS, body))).body;
   const key = { name: 'k', workspaceId: of, externalMeterId };
   const { apiKey } = (await must(201, world.call('post', '/api/v1/api-key', key))).body;
-  const path = `${RECORDS}/${billing.id}`;
   return {
-    billing,
-    path,
-    patch: async (changes: object) => (await must(200, world.call('patch', path, changes))).body.billing,
     use: (usage: string) => customers.spend(apiKey, usage),
     async told(query = ''): Promise<Told[]> {
       await world.booked();
-      return (await must(200, world.call('get', `${path}/alerts${query}`))).body.alerts;
+      return (await must(200, world.call('get', `${RECORDS}/${billing.id}/alerts${query}`))).body.alerts;
     },
   };
 }

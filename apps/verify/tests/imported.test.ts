@@ -67,16 +67,6 @@ test('a key without a meter is given its first one for all its secrets, is bille
   for (const key of [own.key, later]) assert.is((await answer(key)).status, 'INVALID');
 });
 
-test('a leaked one is found in a text, disabled and named without its secret', async () => {
-  const [key, other] = [`a.b~c!${foreign()}`, foreign()];
-  const id = await importKey(key);
-  const text = `GET /a?k=${other}&x=1 200\n{"Authorization":"Bearer ${key}"}`;
-  const { body } = await must(200, world.call('post', '/api/v1/api-key/leaked', { text }));
-  assert.equal([body.keys.length, body.keys[0].id, body.notFound], [1, id, []]);
-  assert.match(body.keys[0].maskedKey, /^.{4}\*\*\*\*.{4}$/);
-  assert.is((await answer(key)).status, 'DISABLED');
-});
-
 function foreign(): string {
   return `sk-${randomBytes(24).toString('hex')}`;
 }

@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { permissions, type Permission } from '../../../../shared/contract/caller.ts';
+import { permissions } from '../../../../shared/contract/caller.ts';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import { loadShard } from '../../sync/sync.ts';
@@ -86,7 +86,7 @@ test('a token grants only what it holds: permissions, workspaces and time', asyn
 test('a token limited to workspaces sees and revokes only tokens limited to them too', async () => {
   const { token: admin, id: teamId } = await world.newTeam();
   const [ours, other] = [await world.newWorkspace(teamId), await world.newWorkspace(teamId)];
-  const permissions: Permission[] = ['token:write'];
+  const permissions = ['token:write'];
   const limited = await newToken({ permissions, workspaceIds: [ours] }, admin);
   const sibling = await newToken({ permissions, workspaceIds: [ours] }, admin);
   const wider = await newToken({ permissions, workspaceIds: [ours, other] }, admin);
@@ -109,7 +109,7 @@ test('an unknown workspace and an end in the past are refused by name, and an en
 });
 
 test('a token with a list works from its addresses alone, on api and verify, whoever asked before', async () => {
-  const { token } = await mint({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });
+  const { token } = await newToken({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });
   const uses = {
     'api, from Postgres': (from: string) => callFrom('get', PATH, undefined, token, from),
     'api, writing': (from: string) => callFrom('post', '/api/v1/workspace', { name: 'w' }, token, from),
@@ -133,14 +133,14 @@ test("a gateway's token is held by the gateway: its own address counts, not that
       token: null,
       headers: { 'X-Keytally-Token': token, 'X-Api-Key': 'none', 'X-Forwarded-For': '203.0.113.9' },
     });
-  const here = (await mint({ allowedIPs: ['127.0.0.1'] })).token;
+  const here = (await newToken({ allowedIPs: ['127.0.0.1'] })).token;
   assert.is((await gateway(here)).status, 401, 'the key is unknown, the token is not');
-  const elsewhere = (await mint({ allowedIPs: ['203.0.113.9'] })).token;
+  const elsewhere = (await newToken({ allowedIPs: ['203.0.113.9'] })).token;
   assert.is((await gateway(elsewhere)).status, 500);
 });
 
 test('a token gives its addresses on, or some of them, and never more', async () => {
-  const parent = await mint({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });
+  const parent = await newToken({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });
   const from = '203.0.113.9';
   const make = (more: object) =>
     callFrom('post', PATH, { name: 'child', permissions: ['key:read'], ...more }, parent.token, from);
@@ -148,22 +148,16 @@ test('a token gives its addresses on, or some of them, and never more', async ()
   assert.equal((await make({ allowedIPs: ['203.0.113.128/25'] })).body.accessToken.allowedIPs, ['203.0.113.128/25']);
   for (const allowedIPs of [[], ['203.0.112.0/23'], ['203.0.113.1', '198.51.100.1'], ['0.0.0.0/0'], ['::/0']])
     await refused(40303, make({ allowedIPs }), allowedIPs.join());
-  assert.not.ok('allowedIPs' in (await mint({ allowedIPs: [] })), 'an unlimited token may make an unlimited one');
+  assert.not.ok('allowedIPs' in (await newToken({ allowedIPs: [] })), 'an unlimited token may make an unlimited one');
 });
 
-type NewToken = { permissions: Permission[]; workspaceIds?: readonly string[]; expiresAt?: number };
-type Token = { id: string; token: string };
-
-function newToken(body: NewToken, by?: string): Promise<Token> {
-  return callsOf(world, by).make(PATH, { name: 'test', ...body });
+/** A token with all permissions, unless it is given some. */
+function newToken(body: object, by?: string): Promise<{ id: string; token: string }> {
+  return callsOf(world, by).make(PATH, { name: 'test', permissions: [...permissions], ...body });
 }
 
 /** Calls as from an address: tests come from a trusted proxy, whose X-Forwarded-For says from where. */
 function callFrom(method: string, path: string, body: unknown, token: string, from: string) {
   const url = path.startsWith('http') ? path : api + path;
   return world.call(method, url, body, { token, headers: { 'X-Forwarded-For': from } });
-}
-
-function mint(more: object): Promise<{ token: string; allowedIPs?: string[] }> {
-  return callsOf(world).make(PATH, { name: 'limited', permissions: [...permissions], ...more });
 }

@@ -171,21 +171,28 @@ test('wrong limits are refused with a 400 that names the field, wherever they ar
   }
 });
 
-test('limits are answered as they were set, changed by PATCH, and cleared by null', async () => {
+test('limits and alerts are answered as they were set, changed by PATCH, and cleared by null', async () => {
   const limits = [inDays, spend, yearly, soon];
-  for (const [path, name, body, at] of [
-    ['/api/v1/api-key', 'limits', { name: 'k', workspaceId }, `/api/v1/workspace/${workspaceId}/api-key`],
-    ['/api/v1/workspace', 'defaultLimits', { name: 'w' }, '/api/v1/workspace'],
-    ['/api/v1/customer-billing', 'limits', { workspaceId, externalMeterId: 'l' }, '/api/v1/customer-billing'],
+  const alerts = [
+    { name: 'low', when: { usedPercent: 80 } },
+    { name: 'left', when: { available: '10.5' } },
+  ];
+  const [key, workspace, record] = ['/api/v1/api-key', '/api/v1/workspace', '/api/v1/customer-billing'] as const;
+  for (const [path, name, body, set, at] of [
+    [key, 'limits', { name: 'k', workspaceId }, limits, `${workspace}/${workspaceId}/api-key`],
+    [workspace, 'defaultLimits', { name: 'w' }, limits, workspace],
+    [workspace, 'defaultAlerts', { name: 'w' }, alerts, workspace],
+    [record, 'limits', { workspaceId, externalMeterId: 'l' }, limits, record],
+    [record, 'alerts', { workspaceId, externalMeterId: 'a' }, alerts, record],
   ] as const) {
-    const made = await calls.make(path, { ...body, [name]: limits });
-    assert.equal(made[name], limits);
+    const made = await calls.make(path, { ...body, [name]: set });
+    assert.equal(made[name], set);
     const change = (to: object | null) => calls.change(`${at}/${made.id}`, { [name]: to });
-    assert.equal((await change([spend]))[name], [spend]);
-    assert.equal((await calls.read(`${at}/${made.id}`))[name], [spend]);
-    assert.is((await change(null))[name], undefined);
+    assert.equal((await change([set[1]]))[name], [set[1]]);
+    assert.equal((await calls.read(`${at}/${made.id}`))[name], [set[1]]);
+    assert.is((await change(null))[name], undefined, `${path} ${name}`);
     const auditLog = await calls.read(`/api/v1/audit-log?resourceId=${made.id}`);
-    assert.equal(auditLog[1].before[name], limits);
+    assert.equal(auditLog[1].before[name], set);
   }
   assert.equal((await imported('right', [daily])).apiKey.limits, [daily], 'an imported key has those of its creation');
 });

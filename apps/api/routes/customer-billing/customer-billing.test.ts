@@ -6,7 +6,7 @@ import { recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { leaveAdjustment } from '../../tests/helpers/background.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
-import { callsOf, codesOf, column, columns, joinWorld, must, once } from '../../tests/helpers/calls.ts';
+import { callsOf, codesOf, column, columns, joinWorld, must, once, refused } from '../../tests/helpers/calls.ts';
 
 const PATH = '/api/v1/customer-billing';
 const REFILL = `${PATH}/refill`;
@@ -42,21 +42,29 @@ test('a new record has the given settings, in canonical form; an alert names a l
   const limits = [{ name, unit: 'requests', limit: 10, per: 'day' }];
   const alerts = [
     { name: 'low', when: { limit: name, usedPercent: 80 } },
-    { name: 'buy', when: { available: '10' }, topUp: '500' },
+    { name: 'buy', when: { available: '010.50' }, topUp: '500' },
   ];
   const given = { totalCredits: '0012.340000', allowOverages: true, spendCap: '0', limits, alerts };
   const body = { workspaceId: records.workspaceId, externalMeterId: 'given', ...given };
   const { totalCredits, spendCap, allowOverages, alerts: told } = await make(PATH, body);
-  assert.equal([totalCredits, spendCap, allowOverages, told], ['12.34', '0', true, alerts]);
-  const wrongAlert = (when: object, topUp: string) => ({ alerts: [{ name: 'buy', when, topUp }] });
-  for (const wrong of [
-    { totalCredits: '1.0000001' },
-    { totalCredits: '9000000000.000001' },
-    { spendCap: '1e3' },
-    wrongAlert({ available: '10' }, '0'),
-    wrongAlert({ usedPercent: 80 }, '5'),
-  ])
-    await records.refused(40001, PATH, { ...body, externalMeterId: 'none', ...wrong });
+  const canonical = [alerts[0], { ...alerts[1], when: { available: '10.5' } }];
+  assert.equal([totalCredits, spendCap, allowOverages, told], ['12.34', '0', true, canonical]);
+  const wrongAlert = (when: object, topUp?: string) => ({ alerts: [{ name: 'buy', when, topUp }] });
+  const wrong: [path: string, fields: object][] = [
+    ['/totalCredits', { totalCredits: '1.0000001' }],
+    ['/totalCredits', { totalCredits: '9000000000.000001' }],
+    ['/spendCap', { spendCap: '1e3' }],
+    ['/alerts/0/topUp', wrongAlert({ available: '10' }, '0')],
+    ['/alerts/0/topUp', wrongAlert({ usedPercent: 80 }, '5')],
+    ['/alerts/0/when', wrongAlert({ limit: 'daily' })],
+    ['/alerts/0/when', wrongAlert({ limit: 'daily', available: '1' })],
+    ['/alerts/0/when', wrongAlert({ usedPercent: 80, available: '1' })],
+    ['/alerts/1/name', { alerts: [alerts[0], alerts[0]] }],
+  ];
+  for (const [path, fields] of wrong) {
+    const { details } = await refused(40001, ask('post', PATH, { ...body, externalMeterId: 'none', ...fields }), path);
+    assert.is(details[0].path, path, JSON.stringify(fields));
+  }
 });
 
 test('an alert on a limit that its record does not have for a day, a week or a month is kept with a warning, until it has', async () => {

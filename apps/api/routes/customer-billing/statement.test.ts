@@ -2,11 +2,12 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { spanOfMonth } from '../../../../shared/books/statements/span.ts';
 import { makeStatements } from '../../../../shared/books/statements/statements.ts';
+import { addsUp } from '../../../../tests/helpers/adds-up.ts';
 import { backdate, backdateRows } from '../../../../tests/helpers/backdate.ts';
 import { carryAll } from '../../../../tests/helpers/carry.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { makeRecords, type Records } from '../../tests/helpers/records.ts';
-import { callsOf, column, columns, makeWorld, must, refused } from '../../tests/helpers/calls.ts';
+import { callsOf, columns, makeWorld, must, refused } from '../../tests/helpers/calls.ts';
 
 const HOUR = 3_600_000;
 const at = Date.parse;
@@ -152,15 +153,4 @@ async function exact(records: Records, id: string, query: string) {
   const made = await statement(records, id, query);
   assert.is(made.proof.status, 'EXACT', JSON.stringify(made.proof));
   return made;
-}
-
-/** Adds in micro-credits, by an arithmetic of its own. */
-function addsUp({ opening, movements, closing }: any): void {
-  const micros = (text: string) => Math.round(Number(text) * 1e6);
-  for (const balance of ['total', 'used', 'expired']) {
-    const moved = column(movements, 'amount').filter((_, i) => movements[i].balance === balance);
-    const sum = moved.reduce((all, amount) => all + micros(amount), micros(opening[balance]));
-    assert.is(sum, micros(closing[balance]), balance);
-  }
-  assert.is(micros(closing.remaining), micros(closing.total) - micros(closing.used) - micros(closing.expired));
 }

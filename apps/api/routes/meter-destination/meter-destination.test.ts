@@ -12,9 +12,7 @@ import { DAY_MS } from '../../../../shared/values/periods.ts';
 import { webhookSealer, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
 import { bookEvents } from '../../../../tests/helpers/carry.ts';
 import { testEvent } from '../../../../tests/helpers/events.ts';
-import { resealOnce } from '../../resources/reseal.ts';
 import { callsOf, codesOf, column, columns, makeWorld, must, refused } from '../../tests/helpers/calls.ts';
-import { undone } from '../../tests/helpers/undone.ts';
 
 const PATH = '/api/v1/meter-destination';
 const TODAY_MS = Math.floor(Date.now() / DAY_MS) * DAY_MS;
@@ -128,16 +126,6 @@ test('a workspace has at most 10 destinations, also when many are made at once; 
   const rows = await world.sql`
     select secret_sealed, enabled from meter_destinations where workspace_id = ${workspaceId} and deleted_at is not null`;
   assert.equal([rows.length, rows.every((row) => row['secretSealed'] === null && !row['enabled'])], [10, true]);
-});
-
-test('when the master key is changed, secrets of destinations are sealed again and stay what they are', async () => {
-  const [old, fresh] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)];
-  const one = await made();
-  const [row] = await undone(world.sql, async (tx) => {
-    await resealOnce(tx, [fresh, old], log);
-    return tx`select * from meter_destinations where id = ${one.id}`;
-  });
-  assert.is(webhookSealer([fresh]).unseal(row!['secretSealed'] as Buffer, webhookSecretPlace(one.id)), 'sk_live_1');
 });
 
 test('each closed hour of a record and a usage name is planned once; a late event and an adjustment are corrections with the next number', async () => {
@@ -337,11 +325,4 @@ test('usage without a record makes no difference, also of a day that is not summ
   assert.is((await proof(one, dayMs)).status, 'PENDING', 'what waits is all');
   await world.sql`update meter_events set state = 'SENT' where destination_id = ${one.id}`;
   assert.is((await proof(one, dayMs)).status, 'EXACT');
-});
-
-test('a record says what it is called at destinations, and null clears it', async () => {
-  const record = await newRecord({ externalIds: { dest_1: 'cus_1', dest_2: null } });
-  assert.equal(record.externalIds, { dest_1: 'cus_1', dest_2: null });
-  const path = `/api/v1/customer-billing/${record.id}`;
-  assert.is((await by.change(path, { externalIds: null })).externalIds, undefined);
 });

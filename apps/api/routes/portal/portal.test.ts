@@ -66,16 +66,12 @@ test('the portal says whose it is, as its workspace has it', async () => {
 });
 
 test('what is no link token in force opens nothing', async () => {
-  const [good, gone, over] = [await newLink(), await newLink(), await newLink()];
-  await remove(`/api/v1/link-token/${gone.token}`);
-  await world.sql`update link_tokens set expires_at = 1 where id = ${over.id}`;
+  const good = await newLink();
   for (const [why, link] of Object.entries({
     none: '',
     mistyped: good.token.slice(0, -1) + (good.token.endsWith('0') ? '1' : '0'),
     'its id': good.id,
     'an access token': world.team.token,
-    revoked: gone.token,
-    expired: over.token,
   })) {
     const { body, headers } = await open(link);
     assert.equal([body.error?.code, headers.get('set-cookie')], [40104, null], why);

@@ -94,19 +94,25 @@ test('a webhook that is deleted, or whose workspace is, is gone with its secret 
   assert.equal(column(await by.read(PATH), 'id'), [ofTeam.id]);
 });
 
-test('when the master key is changed, secrets are sealed again and stay what they are, the one before a rotation too', async () => {
+test('when the master key is changed, secrets are sealed again and stay what they are, the one before a rotation too, and those of destinations', async () => {
   const [old, fresh] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)];
   const webhook = await made();
   const { secret } = await by.post(`${pathOf(webhook)}/rotate`);
+  const destination = { workspaceId, kind: 'stripe', name: 'n', secret: 'sk_live_1' };
+  const { id } = await by.make('/api/v1/meter-destination', destination);
   const sealer = webhookSealer([fresh]);
   // It is undone: the api of this stack has the old key alone.
-  const [row] = await undone(world.sql, async (tx) => {
+  const rows = await undone(world.sql, async (tx) => {
     await resealOnce(tx, [fresh, old], makeLogger('test', 'silent'));
-    return tx`select * from webhooks where id = ${webhook.id}`;
+    return tx`
+      select id, secret_sealed, previous_sealed, sealed_under from webhooks where id = ${webhook.id}
+      union all select id, secret_sealed, null, sealed_under from meter_destinations where id = ${id}`;
   });
-  const { secretSealed, previousSealed, sealedUnder } = row!;
-  const opened = [secretSealed, previousSealed].map((one) => sealer.unseal(one, webhookSecretPlace(webhook.id)));
-  assert.equal([...opened, sealedUnder], [secret, webhook.secret, sealer.keyName]);
+  const opened = rows.flatMap(({ id, secretSealed, previousSealed }) =>
+    [secretSealed, previousSealed].map((one) => one && sealer.unseal(one, webhookSecretPlace(id))),
+  );
+  assert.equal(opened, [secret, webhook.secret, 'sk_live_1', null]);
+  assert.equal(column(rows, 'sealedUnder'), [sealer.keyName, sealer.keyName]);
 });
 
 test('deliveries are listed newest first, page by page; an unknown one, and one of another webhook, are not delivered again; while 75,000 wait for a team, and 1,000 for a webhook, nothing more is asked to wait for it', async () => {
