@@ -18,18 +18,34 @@ const good = {
   MASTER_KEY: randomBytes(32),
 };
 
-test('safe settings pass in production', () => {
-  assert.equal(configProblems(good), []);
-  assert.equal(configProblems({ ...good, TLS_CERTIFICATE_PATH: '', TLS_KEY_PATH: '', TLS_BY_PROXY: true }), []);
-  for (const HOST of ['127.0.0.1', '127.1.2.3', '::1', 'localhost'])
-    assert.equal(configProblems({ ...good, HOST, TLS_CERTIFICATE_PATH: '', TLS_KEY_PATH: '' }), [], HOST);
-});
+const plain = { ...good, TLS_CERTIFICATE_PATH: '', TLS_KEY_PATH: '' };
+const outside = /^HOST .* can be reached from outside/;
 
-test('plain HTTP on an address that other machines reach is refused, unless a proxy speaks TLS', () => {
-  const plain = { ...good, TLS_CERTIFICATE_PATH: '', TLS_KEY_PATH: '' };
-  for (const HOST of ['0.0.0.0', '::', '10.0.0.5', '2001:db8::1', 'api.example'])
-    assert.match(configProblems({ ...plain, HOST }).join(), /^HOST .* can be reached from outside/, HOST);
-  assert.equal(configProblems({ ...plain, NODE_ENV: '' }), []);
+test('settings are safe in production, or refused by what is wrong with them', () => {
+  const cases: [changed: object, problem?: RegExp][] = [
+    [good],
+    [{ ...plain, TLS_BY_PROXY: true }],
+    ...['127.0.0.1', '127.1.2.3', '::1', 'localhost'].map((HOST): [object] => [{ ...plain, HOST }]),
+    ...['0.0.0.0', '::', '10.0.0.5', '2001:db8::1', 'api.example'].map((HOST): [object, RegExp] => [
+      { ...plain, HOST },
+      outside,
+    ]),
+    [{ ...plain, NODE_ENV: '' }],
+    [{ ...good, TLS_KEY_PATH: '' }, /must be set together/],
+    [{ WORKERS: 2, PORT: 0 }, /set PORT to its number/],
+    [{ WORKERS: 2, PORT: 8081 }],
+    [{ WORKERS: 1, PORT: 0 }],
+    [{ ...good, PORT: 8080, OPS_PORT: 9090 }],
+    // Any two free ports.
+    [{ ...good, PORT: 0, OPS_PORT: 0 }],
+    [{ ...good, PORT: 8080, OPS_PORT: 8080 }, /^OPS_PORT must differ from PORT/],
+    [{ ...good, PORT: 8080, OPS_PORT: 0, WORKERS: 2 }, /^WORKERS above 1 share one OPS_PORT/],
+    [{ ...good, REDIS_URL: 'redis://redis:6379' }, /REDIS_URL .* not none/],
+    [{ ...good, KAFKA_SASL_PASSWORD: 'kafka' }, /KAFKA_SASL_PASSWORD must not be/],
+    [{ ...good, MASTER_KEY: Buffer.alloc(32, 7) }, /MASTER_KEY must be random/],
+  ];
+  for (const [settings, problem = /^$/] of cases)
+    assert.match(configProblems(settings).join(), problem, JSON.stringify(settings));
   const env = { NODE_ENV: 'production', HOST: '0.0.0.0', REDIS_URL: 'redis://r:6379' };
   assert.throws(() => readConfig(programs.verify, env), /HOST 0\.0\.0\.0 can be reached from outside/);
 });
@@ -47,25 +63,4 @@ test('missing, default, short and simple passwords are refused, and no message r
       assert.match(problem!, `${name} must have a password of its own`);
       if (password !== '') assert.not.ok(problem!.includes(password), 'a problem is logged');
     }
-  assert.match(configProblems({ ...good, REDIS_URL: 'redis://redis:6379' }).join(), /REDIS_URL .* not none/);
-  assert.match(configProblems({ ...good, KAFKA_SASL_PASSWORD: 'kafka' }).join(), /KAFKA_SASL_PASSWORD must not be/);
-  assert.match(configProblems({ ...good, MASTER_KEY: Buffer.alloc(32, 7) }).join(), /MASTER_KEY must be random/);
-});
-
-test('a certificate without its key is refused', () => {
-  assert.match(configProblems({ ...good, TLS_KEY_PATH: '' }).join(), /must be set together/);
-});
-
-test('several workers need a port with a fixed number', () => {
-  assert.match(configProblems({ WORKERS: 2, PORT: 0 }).join(), /set PORT to its number/);
-  assert.equal(configProblems({ WORKERS: 2, PORT: 8081 }), []);
-  assert.equal(configProblems({ WORKERS: 1, PORT: 0 }), []);
-});
-
-test('OPS_PORT is another port than PORT, and several workers share one that is named', () => {
-  assert.equal(configProblems({ ...good, PORT: 8080, OPS_PORT: 9090 }), []);
-  assert.equal(configProblems({ ...good, PORT: 0, OPS_PORT: 0 }), [], 'any two free ports');
-  assert.match(configProblems({ ...good, PORT: 8080, OPS_PORT: 8080 }).join(), /^OPS_PORT must differ from PORT/);
-  const shared = configProblems({ ...good, PORT: 8080, OPS_PORT: 0, WORKERS: 2 }).join();
-  assert.match(shared, /^WORKERS above 1 share one OPS_PORT/);
 });

@@ -228,14 +228,8 @@ test('while the outbox is full nothing is kept for an Idempotency-Key', async ()
 });
 
 const refusals: (Changed & { what: string; status: string; reason: string })[] = [
-  { what: 'address', call: { listed: '' }, status: 'INVALID', reason: 'IP_NOT_ALLOWED' },
   { what: "the workspace's addresses", key: { addressList: '' }, status: 'SEARCH', reason: '' },
-  { what: 'cost', call: { costMicros: 4_750_001 }, status: 'USAGE_LIMITED', reason: 'CREDITS_USED_UP' },
   { what: 'meter', key: { meter: 'meter-2' }, status: 'USAGE_LIMITED', reason: 'NO_BILLING_RECORD' },
-  { what: 'state', key: { state: 'X' }, status: 'DISABLED', reason: 'DISABLED' },
-  { what: 'expiry', key: { expiresAtMs: 1_000 }, status: 'EXPIRED', reason: 'EXPIRED' },
-  { what: "the secret's end", key: { validUntilMs: 1_000 }, status: 'INVALID', reason: 'NOT_FOUND' },
-  { what: 'flags of a scope', key: { scopeFlags: 'AB' }, status: 'INVALID_SCOPES', reason: 'SCOPE_MISSING' },
   {
     what: 'flags that are wanted',
     call: { question: packQuestion(asked, [{ representation: 'docs', read: true, del: true }]) },
@@ -302,11 +296,6 @@ test('a key expires, and a secret ends, at its instant and not a millisecond bef
       assert.equal([fields.status, fields.reason], refused, field);
     }
   }
-});
-
-test('the workspace stands in where a key has no limit of its own', async () => {
-  const [answer] = await ask({ key: { ratePerSecond: '' } });
-  assert.is(answer!.fields.ratePerSecond, '60');
 });
 
 test('a limit per second lets all of it through at once and then one each time its share of the second has passed', async () => {
