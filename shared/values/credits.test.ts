@@ -13,7 +13,8 @@ function textOf(amount: bigint): string {
   return fraction ? `${amount / 1_000_000n}.${fraction}` : String(amount / 1_000_000n);
 }
 
-test('every amount is written canonically and read back exactly, also with zeros that count for nothing', () => {
+test('every amount is written canonically and read back exactly, also with zeros that count for nothing; a correction with its sign', () => {
+  assert.equal([-1, -2_500_000, 0].map(formatCredits), ['-0.000001', '-2.5', '0']);
   fc.assert(
     fc.property(micros, (amount) => {
       const text = formatCredits(amount);
@@ -39,13 +40,7 @@ test('text that is not an amount is refused', () => {
   );
 });
 
-test('a correction is written with its sign', () => {
-  assert.is(formatCredits(-1), '-0.000001');
-  assert.is(formatCredits(-2_500_000), '-2.5');
-  assert.is(formatCredits(0), '0');
-});
-
-test('a JSON number is the amount that was written', () => {
+test('a JSON number is the amount that was written, and one that is no amount is refused', () => {
   // Up to 2^33 credits every amount has a double of its own. Above, neighbouring amounts share doubles and are refused.
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 2 ** 33 * 1_000_000 }), (amount) => {
@@ -61,9 +56,6 @@ test('a JSON number is the amount that was written', () => {
     }),
     { numRuns: 5_000 },
   );
-});
-
-test('a JSON number that is not an amount is refused', () => {
   for (const value of [0, -0, -1, 1e-7, 0.0000015, 1.0000001, 9_000_000_000.5, 1e21, 1e300, NaN, Infinity]) {
     assert.is(creditsFromNumber(value), undefined, String(value));
   }

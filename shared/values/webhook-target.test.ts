@@ -31,7 +31,7 @@ test('a public name is taken, with its port and path', () => {
 });
 
 test('a name that only begins like one from inside is taken, and what the operator allows: exact targets, and plain HTTP to a host on one port or on all', () => {
-  const names = 'localhost.example.com internal.example.com mylocal.dev arpanet.example.org';
+  const names = 'localhost.example.com internal.example.com mylocal.dev api.mylocal arpanet.example.org';
   for (const [allowed, taken, others] of [
     [[], names.replaceAll(/\S+/g, 'https://$&/'), ''],
     [

@@ -133,7 +133,7 @@ test('a secret that was imported is told and not made twice: in one request, aga
 });
 
 test('a text may be a key of two teams, neither of which learns of the other; in another workspace of the team it is taken', async () => {
-  const [key, ours] = [foreign(), foreign()];
+  const [key, ours] = [`a.b~c!${foreign()}`, foreign()];
   const theirs = await world.newTeam();
   const their = await newWorkspace(world, {}, theirs);
   const item = { name: 'n', workspaceId: their, key, customerId: 'theirs' };
@@ -148,8 +148,10 @@ test('a text may be a key of two teams, neither of which learns of the other; in
   const { id } = results[0]!.apiKey;
   await remove(`/api/v1/workspace/${workspaceId}/api-key/${id}`);
   assert.equal([(await verify(key)).status, await customerOf(theirs)], ['DELETED', 'theirs']);
-  const { body } = await must(200, world.call('post', '/api/v1/api-key/leaked', { text: key }, theirs));
-  assert.is(body.keys[0].result, 'disabled');
+  const text = `GET /a?k=${ours}&x=1 200\n{"Authorization":"Bearer ${key}"}`;
+  const { body } = await must(200, world.call('post', '/api/v1/api-key/leaked', { text }, theirs));
+  assert.equal([body.keys.length, body.keys[0].result], [1, 'disabled']);
+  assert.match(body.keys[0].maskedKey, /^.{4}\*\*\*\*.{4}$/);
 });
 
 test('a key brings the record of its meter and its credits, once and with itself; what cannot be granted is no key either', async () => {

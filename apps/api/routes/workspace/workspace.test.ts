@@ -29,9 +29,13 @@ test('a workspace is created, read, listed and changed', async () => {
   const { defaultKeyPrefix: _, ...kept } = changed;
   assert.equal(cleared, { ...kept, defaultAllowedIPs: [], updatedAt: cleared.updatedAt });
   assert.equal(await by.read(PATH), [cleared]);
-  const timezone = '+02:00';
-  for (const asked of [by.ask('patch', path, { timezone }), by.ask('post', PATH, { name: 'w', timezone })])
-    assert.is((await refused(40001, asked)).details[0].path, '/timezone');
+  const wrong = {
+    '/timezone': { timezone: '+02:00' },
+    '/defaultAlerts/0/when': { defaultAlerts: [{ name: 'a', when: {} }] },
+  };
+  for (const [field, more] of Object.entries(wrong))
+    for (const asked of [by.ask('patch', path, more), by.ask('post', PATH, { name: 'w', ...more })])
+      assert.is((await refused(40001, asked)).details[0].path, field);
 });
 
 test('a kept refusal is answered again, with the request id of the repetition', async () => {
