@@ -5,30 +5,27 @@ import { checkJsonObject } from './validate.ts';
 
 const limits = { maxBytes: 200, maxDepth: 3 };
 
-test('a value that is not an object is refused', () => {
-  for (const value of [undefined, null, 1, 'text', true, [], [{}]]) {
-    assert.is(checkJsonObject(value, limits), 'must be a JSON object');
-  }
-});
-
-test('names that reach a prototype are refused at any depth', () => {
-  for (const name of ['__proto__', 'constructor', 'prototype']) {
-    for (const text of [`{"${name}":1}`, `{"a":{"${name}":{}}}`, `{"a":[{"${name}":null}]}`]) {
-      assert.is(checkJsonObject(JSON.parse(text), limits), `must not have a field named ${name}`);
-    }
-  }
-  assert.is(checkJsonObject({ proto: 1, a: '__proto__' }, limits), undefined);
-});
-
-test('size and depth are limited exactly', () => {
-  assert.is(checkJsonObject({ a: 'x'.repeat(192) }, limits), undefined);
-  assert.is(checkJsonObject({ a: 'x'.repeat(193) }, limits), 'must be at most 200 bytes as JSON, and is 201');
-  assert.match(checkJsonObject({ a: 'é'.repeat(97) }, limits)!, 'and is 202');
-  assert.is(checkJsonObject({ a: { b: { c: 1 } } }, limits), undefined);
-  assert.is(checkJsonObject({ a: { b: { c: {} } } }, limits), 'must be nested at most 3 deep');
-  assert.is(checkJsonObject({ a: [[[]]] }, limits), 'must be nested at most 3 deep');
-  const deep: unknown = JSON.parse(`{"a":${'['.repeat(30_000)}${']'.repeat(30_000)}}`);
-  assert.is(checkJsonObject(deep, limits), 'must be nested at most 3 deep');
+test('what is no object, names that reach a prototype at any depth, and what is too large or too deep is refused', () => {
+  const tooDeep = 'must be nested at most 3 deep';
+  const cases: [value: unknown, problem?: string][] = [
+    ...[undefined, null, 1, 'text', true, [], [{}]].map((value): [unknown, string] => [value, 'must be a JSON object']),
+    ...['__proto__', 'constructor', 'prototype'].flatMap((name) =>
+      [`{"${name}":1}`, `{"a":{"${name}":{}}}`, `{"a":[{"${name}":null}]}`].map((text): [unknown, string] => [
+        JSON.parse(text),
+        `must not have a field named ${name}`,
+      ]),
+    ),
+    [{ proto: 1, a: '__proto__' }],
+    [{ a: 'x'.repeat(192) }],
+    [{ a: 'x'.repeat(193) }, 'must be at most 200 bytes as JSON, and is 201'],
+    [{ a: 'é'.repeat(97) }, 'must be at most 200 bytes as JSON, and is 202'],
+    [{ a: { b: { c: 1 } } }],
+    [{ a: { b: { c: {} } } }, tooDeep],
+    [{ a: [[[]]] }, tooDeep],
+    [JSON.parse(`{"a":${'['.repeat(30_000)}${']'.repeat(30_000)}}`), tooDeep],
+  ];
+  for (const [i, [value, problem]] of cases.entries())
+    assert.is(checkJsonObject(value, limits), problem, `${i} ${JSON.stringify(value)?.slice(0, 60)}`);
 });
 
 test('an accepted value survives a round trip through JSON unchanged', () => {

@@ -93,35 +93,23 @@ test('rules make exact credits of prices or of an amount, in their own currency 
     const found = creditsOf(by, { event: 'invoice.paid', currency: 'usd', amount: 1_999, prices: {}, ...more });
     return typeof found === 'string' ? found : found.micros;
   };
-  assert.equal(
-    [
-      made({}),
-      made({ currency: 'jpy', amount: 3 }),
-      made({ prices: { a: 2, b: 1, z: 9 } }),
-      made({ prices: { c: 1 } }),
-      made({ prices: { z: 1 } }),
-      made({ prices: { a: 1, c: 1 } }),
-      made({ prices: null }),
-      made({ prices: null }, [amount]),
-      made({ prices: { z: 1 } }, [price('a', '1')]),
-      made({ currency: 'eur' }),
-      made({ event: 'checkout.session.completed' }),
-      made({ amount: Number.MAX_SAFE_INTEGER }),
-      made({ prices: { a: 9_000_000 } }),
-      made({ prices: { a: 9_000_001 } }),
-    ],
-    [
-      19_990_000,
-      4_500_000,
-      2_000_500_000,
-      1_000_000,
-      19_990_000,
-      'RULES_DIFFER',
-      'NO_RULE',
-      19_990_000,
-      'NO_RULE',
-    ].concat(['OTHER_CURRENCY', 'NO_RULE', 'TOO_MANY_CREDITS', 9_000_000_000_000_000, 'TOO_MANY_CREDITS']),
-  );
+  for (const [more, found, by] of [
+    [{}, 19_990_000],
+    [{ currency: 'jpy', amount: 3 }, 4_500_000],
+    [{ prices: { a: 2, b: 1, z: 9 } }, 2_000_500_000],
+    [{ prices: { c: 1 } }, 1_000_000],
+    [{ prices: { z: 1 } }, 19_990_000],
+    [{ prices: { a: 1, c: 1 } }, 'RULES_DIFFER'],
+    [{ prices: null }, 'NO_RULE'],
+    [{ prices: null }, 19_990_000, [amount]],
+    [{ prices: { z: 1 } }, 'NO_RULE', [price('a', '1')]],
+    [{ currency: 'eur' }, 'OTHER_CURRENCY'],
+    [{ event: 'checkout.session.completed' }, 'NO_RULE'],
+    [{ amount: Number.MAX_SAFE_INTEGER }, 'TOO_MANY_CREDITS'],
+    [{ prices: { a: 9_000_000 } }, 9_000_000_000_000_000],
+    [{ prices: { a: 9_000_001 } }, 'TOO_MANY_CREDITS'],
+  ] as [object, number | string, PaymentRule[]?][])
+    assert.is(made(more, by), found, JSON.stringify(more));
   assert.equal(
     [refundedShare(10_000_000, 1, 3), refundedShare(9e15, 999_999_999, 1_000_000_000), refundedShare(5, 3, 3)],
     [3_333_333, 8_999_999_991_000_000, 5],
@@ -129,19 +117,16 @@ test('rules make exact credits of prices or of an amount, in their own currency 
 });
 
 test('credits of payments end on a Monday, and those for more than 366 days on the first of a month', () => {
-  const ends = (at: string, days: number) => new Date(endAfter(Date.parse(at), days)).toISOString().slice(0, 10);
   const monday = '2026-11-30T00:00:00Z';
-  assert.equal(
-    [
-      ends(monday, 6),
-      ends(monday, 7),
-      ends('2026-12-06T23:59:59.999Z', 7),
-      ends(monday, 366),
-      ends(monday, 367),
-      ends(monday, 396),
-    ],
-    ['2026-12-07', '2026-12-14', '2026-12-14', '2027-12-06', '2028-01-01', '2028-01-01'],
-  );
+  for (const [at, days, end] of [
+    [monday, 6, '2026-12-07'],
+    [monday, 7, '2026-12-14'],
+    ['2026-12-06T23:59:59.999Z', 7, '2026-12-14'],
+    [monday, 366, '2027-12-06'],
+    [monday, 367, '2028-01-01'],
+    [monday, 396, '2028-01-01'],
+  ] as const)
+    assert.is(new Date(endAfter(Date.parse(at), days)).toISOString().slice(0, 10), end, `${at} ${days}`);
 });
 
 test('a signature counts by any of its values and secrets, over the bytes as they came, for 5 minutes either way', () => {
