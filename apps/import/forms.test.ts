@@ -29,20 +29,10 @@ const files: [form: string, text: string, rows: string][] = [
   ],
   [
     'unkey',
-    JSON.stringify({
-      migrationId: 'm',
-      keys: [
-        {
-          hash: 'h',
-          name: 'n',
-          externalId: 'c',
-          roles: ['r'],
-          credits: { remaining: 5, refill: { interval: 'monthly', amount: 100, refillDay: 31 } },
-          ratelimits: [{ name: 'calls', limit: 9, duration: 1_000 }],
-        },
-        { plaintext: 'p', remaining: 7, refill: { interval: 'daily', amount: 10 } },
-      ],
-    }),
+    json(`{ migrationId: m, keys: [
+       { hash: h, name: n, externalId: c, roles: [r], credits: { remaining: 5, refill: { interval: monthly, amount: 100,
+         refillDay: 31 } }, ratelimits: [{ name: calls, limit: 9, duration: 1000 }] },
+       { plaintext: p, remaining: 7, refill: { interval: daily, amount: 10 } }] }`),
     `entry 1: { item: { name: n, hash: { algorithm: sha256, encoding: base64, value: h }, customerId: c, rateLimitPerSecond: 9,
        enabled: true }, budget: { fields: [remaining_requests, refill_amount], billing: { credits: '5',
        expiresAt: ${Date.UTC(2026, 5, 30)}, schedule: { credits: '100', every: month, anchorAt: ${Date.UTC(2026, 5, 30)} } } },
@@ -65,24 +55,11 @@ const files: [form: string, text: string, rows: string][] = [
   ],
   [
     'litellm',
-    JSON.stringify({
-      keys: [
-        {
-          token: 'sk-1',
-          key_alias: 'a',
-          metadata: null,
-          expires: 'infinity',
-          max_budget: 334,
-          spend: 1.0000021e2,
-          budget_duration: '30d',
-          budget_reset_at: '2026-07-01T00:00:00Z',
-        },
-        { token: 'sk-2', max_budget: 0.1, budget_duration: '1h', models: ['gpt'] },
-        { token: 'sk-3', max_budget: 5, budget_id: 'b', spend: 9 },
-      ],
-      current_page: 1,
-      total_pages: 2,
-    }),
+    json(`{ current_page: 1, total_pages: 2, keys: [
+       { token: sk-1, key_alias: a, metadata: null, expires: infinity, max_budget: 334, spend: 1.0000021e2, budget_duration: 30d,
+         budget_reset_at: '2026-07-01T00:00:00Z' },
+       { token: sk-2, max_budget: 0.1, budget_duration: 1h, models: [gpt] },
+       { token: sk-3, max_budget: 5, budget_id: b, spend: 9 }] }`),
     `entry 1: { item: { name: a, key: sk-1, enabled: true }, budget: { fields: [max_budget, budget_duration],
        billing: { credits: '233.99979', expiresAt: ${Date.UTC(2026, 6, 1)},
        schedule: { credits: '334', every: month, anchorAt: ${Date.UTC(2026, 6, 1)} } } } }
@@ -94,27 +71,10 @@ const files: [form: string, text: string, rows: string][] = [
   ],
   [
     'kong',
-    JSON.stringify({
-      services: [{ name: 's' }],
-      consumers: [
-        {
-          username: 'u',
-          acls: [{ group: 'g' }],
-          tags: ['gold'],
-          plugins: [
-            {
-              name: 'rate-limiting',
-              config: { second: 5, minute: 60, month: 1_000, year: 5_000, hour: null, policy: 'local' },
-            },
-            { name: 'cors' },
-          ],
-          keyauth_credentials: [
-            { key: 'k1', tags: ['a "quoted" {tag}'] },
-            { key: 'k2', ttl: 9 },
-          ],
-        },
-      ],
-    }),
+    json(`{ services: [{ name: s }], consumers: [{ username: u, acls: [{ group: g }], tags: [gold],
+       plugins: [{ name: rate-limiting, config: { second: 5, minute: 60, month: 1000, year: 5000, hour: null, policy: local } },
+         { name: cors }],
+       keyauth_credentials: [{ key: k1, tags: ['a "quoted" {tag}'] }, { key: k2, ttl: 9 }] }] }`),
     `entry 2: { item: { name: u, key: k1, customerId: u, metadata: { tags: ['a "quoted" {tag}'] }, rateLimitPerSecond: 5,
        limits: &limits [{ name: rate-limiting minute, unit: requests, limit: 60, per: minute },
        { name: rate-limiting month, unit: requests, limit: 1000, per: month },
@@ -138,14 +98,8 @@ consumers:
   ],
   [
     'kong',
-    JSON.stringify({
-      keyauth_credentials: [{ id: 'c1', key: 'k1', consumer: { id: 'early' } }],
-      consumers: [
-        { id: 'early', username: 'e' },
-        { id: 'late', username: 'l', custom_id: 'cus' },
-      ],
-      acls: [{ group: 'g', consumer: { id: 'early' } }],
-    }),
+    json(`{ keyauth_credentials: [{ id: c1, key: k1, consumer: { id: early } }],
+       consumers: [{ id: early, username: e }, { id: late, username: l, custom_id: cus }], acls: [{ group: g, consumer: { id: early } }] }`),
     `entry 1: { item: { name: e, key: k1, customerId: e }, id: c1 }
      entry 4: { aside: true, lost: [acls] }`,
   ],
@@ -157,13 +111,9 @@ consumers:
   ],
   [
     'api-gateway',
-    JSON.stringify({
-      items: [
-        { value: 'k', name: 'n', tags: { a: 'b' }, enabled: false, stageKeys: ['s'] },
-        { id: 'i', name: 'n' },
-      ],
-      NextToken: 'more',
-    }),
+    json(
+      `{ items: [{ value: k, name: n, tags: { a: b }, enabled: false, stageKeys: [s] }, { id: i, name: n }], NextToken: more }`,
+    ),
     `entry 1: { item: { name: n, key: k, metadata: { a: b }, enabled: false }, lost: [stageKeys] }
      entry 2: { refused: 'it has no value: export again with --include-values' }
      the document: { refused: '${onePage('NextToken')}' }`,
@@ -269,13 +219,7 @@ test('what is wrong with a record refuses it by its line, without its text, and 
       csv(
         'key,name,meta',
         'k,"a ""name"",\r\nof two lines",',
-        'k,n',
-        'k,n,,',
-        'k,"n"n,',
-        'k,n,sk-secret',
-        '',
-        'k,n,',
-        'k,"n',
+        ...'k,n|k,n,,|k,"n"n,|k,n,sk-secret||k,n,|k,"n'.split('|'),
       ),
       'read',
       'line 4: it has 2 fields, and the first line names 3',
@@ -317,6 +261,11 @@ test('a byte order mark hides neither the first column of a table nor the first 
 test('the name of a file begins with its form', () => {
   assert.equal(['unkey.csv', 'kong-2.json', 'export.csv'].map(formOf), ['unkey', 'kong', undefined]);
 });
+
+/** JSON of what YAML says. */
+function json(yaml: string): string {
+  return JSON.stringify(parse(yaml));
+}
 
 function csv(...lines: string[]): string {
   return `${lines.join('\r\n')}\r\n`;
