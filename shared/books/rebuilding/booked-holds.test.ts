@@ -114,7 +114,8 @@ for (const [what, { lines, wanted }] of Object.entries(cases))
     const first = firstDayOfHolds(NOW);
     const all = new Set(lines.map(([, hoursAgo]) => dayOf(NOW - hoursAgo * HOUR_MS)));
     const days = [...all].filter((day) => day >= first);
-    const found = await Array.fromAsync(readHolds(books, [{ id: billingId, workspaceId, days }], NOW));
+    const pages = await Array.fromAsync(readHolds(books, [{ id: billingId, workspaceId, days }], NOW));
+    const found = pages.flatMap((page) => [...page]);
     const known = { id: holdId, keyId: 'key', usageName: 'n' };
     assert.equal(found, wanted ? [[billingId, [{ ...known, ...wanted }]]] : []);
   });

@@ -37,14 +37,14 @@ export function firstDayOfHolds(nowMs: number): string {
 }
 
 /**
- * Reads the holds of some records that are open, were settled within 48 h, or whose lines are to be put right: some of a record at a time.
+ * Reads the holds of some records that are open, were settled within 48 h, or whose lines are to be put right: some at a time, by record.
  * Where one ended more than once, the first capture stands, else a charge, else the last release.
  */
 export async function* readHolds(
   books: Books,
   records: HoldsOf[],
   nowMs: number,
-): AsyncGenerator<[billingId: string, holds: BookedHold[]]> {
+): AsyncGenerator<Map<string, BookedHold[]>> {
   for (const some of inGroups(records, ({ days }) => days.length)) {
     const days = some.flatMap((one) => one.days.map((day) => ({ ...one, day })));
     if (days.length === 0) continue;
@@ -60,12 +60,13 @@ export async function* readHolds(
       format: 'JSONCompactEachRow',
     });
     for await (const rows of answer.stream<Row>())
-      for (const page of chunks(rows, HOLDS_AT_ONCE))
-        for (const [billingId, some] of Map.groupBy(
+      for (const page of chunks(rows, HOLDS_AT_ONCE)) {
+        const byRecord = Map.groupBy(
           page.map((row) => row.json()),
           ([id]) => id,
-        ))
-          yield [billingId, some.map(([, ...fields]) => readHold(fields, nowMs))];
+        );
+        yield new Map([...byRecord].map(([id, some]) => [id, some.map(([, ...hold]) => readHold(hold, nowMs))]));
+      }
   }
 }
 

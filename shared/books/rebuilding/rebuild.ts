@@ -132,21 +132,24 @@ async function restoreHolds(
   });
   const byId = new Map(records.map((record) => [record.billing.id, record]));
   const found = new Map<string, Holds>();
-  for await (const [id, some] of readHolds(books, asked, nowMs)) {
-    const { billing, mark } = byId.get(id)!;
-    const args = some.flatMap(({ id: hold, text, open, keptSeconds }) => [
-      hold,
-      text,
-      open?.endsAtMs ?? '',
-      keptSeconds,
-    ]);
-    const keys = [billingKey(billing), ...holdKeys(billing)];
-    await write(redis, 'restore-holds', billing.shard, keys, [mark, ...args], grant);
-    const holds = found.get(id) ?? noHolds();
-    for (const hold of some) addHold(holds, hold);
-    found.set(id, holds);
+  for await (const page of readHolds(books, asked, nowMs)) {
+    const byShard = Map.groupBy(page, ([id]) => byId.get(id)!.billing.shard);
+    await mapLimited([...byShard], SCRIPTS_AT_ONCE, async ([shard, ofShard]) => {
+      const keys = ofShard.map(([id]) => byId.get(id)!.billing).flatMap((one) => [billingKey(one), ...holdKeys(one)]);
+      const args = ofShard.flatMap(([, some]) => [some.length, ...some.flatMap(argsOfHold)]);
+      await write(redis, 'restore-holds', shard, keys, [records[0]!.mark, ...args], grant);
+    });
+    for (const [id, some] of page) {
+      const holds = found.get(id) ?? noHolds();
+      for (const hold of some) addHold(holds, hold);
+      found.set(id, holds);
+    }
   }
   return found;
+}
+
+function argsOfHold({ id, text, open, keptSeconds }: BookedHold) {
+  return [id, text, open?.endsAtMs ?? '', keptSeconds];
 }
 
 function noHolds(): Holds {

@@ -1,36 +1,43 @@
 -- uses: names time build remember limits limits-of-holds account holds
--- Writes holds that the books have of a record that is set aside, or of a shard that is built: open ones, and those that were settled
+-- Writes holds that the books have of records that are set aside, or of a shard that is built: open ones, and those that were settled
 -- within 48 h. Written again, they are the same. In a shard that is built, what open ones reserve is counted by their limits.
 --
--- KEYS  1 meta, 2 the record, 3 its open holds, 4 when they end
+-- KEYS  1 meta, and for each record: itself, its open holds, when they end
 -- ARGV  1 fence: run id of the open shard, or "build:<token>" of its builder
 --       2 not after: Redis time in ms
---       3 mark that the record was set aside with; "" in a shard that is built
---       then four per hold: its 26 characters, its text (of an open one as parts/holds.lua packs it, of a settled one as it keeps
+--       3 mark that the records were set aside with; "" in a shard that is built
+--       then for each record how many of its holds follow, and four per hold: its 26 characters, its text (of an open one as parts/holds.lua packs it, of a settled one as it keeps
 --       it), when an open one ends in ms ("" of a settled one), and for how long a settled one is kept, in s
--- Gives {"OK" | "CLOSED" | "LATE", now in ms}; nothing is written where another one has set it aside since
+-- Gives {"OK" | "CLOSED" | "LATE", now in ms}; nothing is written of a record that another one has set aside since
 -- Counts what an open hold reserves, which the books' sums lack.
-local function count(text)
-  local hold, tag, place, known = unpackHold('', text), sub(KEYS[2], 1, 5), sub(KEYS[2], 8), {}
+local function count(record, text)
+  local hold, tag, place, known = unpackHold('', text), sub(record, 1, 5), sub(record, 8), {}
   local lost = { held = 0, used = hold.micros, isLost = true }
   correctLimits(hold.limits, { tag .. 'l:' .. hold.keyId, tag .. 'l:' .. place }, lost, known)
   for _, counters in pairs(known) do writeCounters(counters) end
 end
 
 return script(function()
-  local mark = ARGV[3]
+  local FIRST_RECORD, FIRST_COUNT = 2, 4
+  local mark, countAt = ARGV[3], FIRST_COUNT
+
+  local function restore(at, record, openKey, endsKey)
+    local id, text, endsAtMs, keptSeconds = unpack(ARGV, at, at + 3)
+    if endsAtMs ~= '' then
+      local isNew = call('HSET', openKey, id, text) == 1
+      call('ZADD', endsKey, endsAtMs, id)
+      if isNew and mark == '' and byte(text, -1) ~= 0 then count(record, text) end
+    else
+      call('SETEX', sub(record, 1, 5) .. 'z:' .. id, keptSeconds, text)
+    end
+  end
 
   if not passFence(KEYS[1], ARGV[1]) then return { 'CLOSED', nowText } end
   if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-  for i = 4, mayRebuild(KEYS[2], mark) and #ARGV or 0, 4 do
-    local id, text, endsAtMs, keptSeconds = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-    if endsAtMs ~= '' then
-      local isNew = call('HSET', KEYS[3], id, text) == 1
-      call('ZADD', KEYS[4], endsAtMs, id)
-      if isNew and mark == '' and byte(text, -1) ~= 0 then count(text) end
-    else
-      call('SETEX', sub(KEYS[1], 1, 5) .. 'z:' .. id, keptSeconds, text)
-    end
+  for i = FIRST_RECORD, #KEYS, 3 do
+    local last = countAt + 4 * tonumber(ARGV[countAt])
+    for at = countAt + 1, mayRebuild(KEYS[i], mark) and last or countAt, 4 do restore(at, unpack(KEYS, i, i + 2)) end
+    countAt = last + 1
   end
   return { 'OK', nowText }
 end)
