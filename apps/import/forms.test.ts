@@ -144,20 +144,16 @@ test('a key is enabled or not by a word for it, and refused for any other', () =
     ['litellm', 'token,blocked', false, false, true, true],
   ] as const) {
     const rows = rowsIn(form, csv(head, ...words.map((word) => `sk-1,${word}`)));
-    assert.equal(
-      rows.slice(0, 4).map((row) => itemOf(row)['enabled']),
-      enabled,
-    );
+    const found = rows.slice(0, 4).map((row) => itemOf(row)['enabled']);
+    assert.equal(found, enabled);
     for (const row of rows.slice(4)) assert.match(refusalOf(row), /neither true nor false/);
   }
 });
 
 test('keys that are deleted or have expired are left out, and one that expires later is not', () => {
   const rows = rowsIn('unkey', csv('key,expires,deleted_at', `k,${NOW},`, `k,${NOW + 1},`, 'k,,2020-01-01'));
-  assert.equal(
-    rows.map((row) => ('skipped' in row ? row.skipped : 'read')),
-    ['it has expired', 'read', 'it is deleted'],
-  );
+  const found = rows.map((row) => ('skipped' in row ? row.skipped : 'read'));
+  assert.equal(found, ['it has expired', 'read', 'it is deleted']);
 });
 
 test('a time is read in the forms of ISO 8601 and Unix alone; a key with any other is refused, never skipped as expired', () => {
@@ -177,10 +173,8 @@ test('a time is read in the forms of ISO 8601 and Unix alone; a key with any oth
   wrong.push('2099-01-02T25:00Z', '2099-01-02T03:04:05+99:00', '0000-00-00 00:00:00', `${at}000`);
   const rows = rowsIn('unkey', csv('key,expires', ...[...Object.keys(good), ...wrong].map((time) => `k,${time}`)));
   const read = rows.splice(0, Object.keys(good).length);
-  assert.equal(
-    read.map((row) => itemOf(row)['expiresAt']),
-    Object.values(good),
-  );
+  const found = read.map((row) => itemOf(row)['expiresAt']);
+  assert.equal(found, Object.values(good));
   for (const row of rows) assert.match(refusalOf(row), /is no time such as/);
 });
 
@@ -192,10 +186,8 @@ test('an amount becomes credits by its digits, rounded down to six decimals', ()
     '2.1e-05': '0.000021',
   };
   const rows = rowsIn('litellm', csv('token,max_budget', ...Object.keys(amounts).map((amount) => `sk-1,${amount}`)));
-  assert.equal(
-    rows.map((row) => 'budget' in row && row.budget?.billing?.['credits']),
-    Object.values(amounts),
-  );
+  const found = rows.map((row) => 'budget' in row && row.budget?.billing?.['credits']);
+  assert.equal(found, Object.values(amounts));
 });
 
 test('a name that is too long ends in a whole character', () => {
@@ -231,10 +223,8 @@ test('what is wrong with a record refuses it by its line, without its text, and 
     ],
   ] as const) {
     const rows = rowsIn(form, text);
-    assert.equal(
-      rows.map((row) => ('refused' in row ? `${row.place}: ${row.refused}` : 'read')),
-      told,
-    );
+    const found = rows.map((row) => ('refused' in row ? `${row.place}: ${row.refused}` : 'read'));
+    assert.equal(found, told);
   }
 });
 

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
-import { joinWorld } from '../../tests/helpers/world.ts';
+import { joinWorld, makeCustomers, must, newWorkspace } from '../../tests/helpers/world.ts';
 import { finish, type FinishOptions } from './finish.ts';
 import { forms } from './forms.ts';
 import { run } from './run.ts';

@@ -9,10 +9,8 @@ import { makeTally } from './tally.ts';
 test('keys go in requests of at most 100 keys and 60,000 bytes, and one that fits in none is refused', async () => {
   const rows = [...rowsOf(250), row(250, 'x'.repeat(59_000)), row(251, 'x'.repeat(61_000)), row(252)];
   const { sent, lines } = await imported(rows);
-  assert.equal(
-    sent.map((items) => items.length),
-    [100, 100, 50, 1, 1],
-  );
+  const found = sent.map((items) => items.length);
+  assert.equal(found, [100, 100, 50, 1, 1]);
   assert.ok(sent.every((items) => items.every((item) => item['workspaceId'] === 'ws')));
   assert.equal(lines, [
     '253 keys read: 252 imported, 0 imported before, 1 refused',
@@ -88,10 +86,8 @@ test('a dry run says of secrets what keytally would', () => {
     { key: '${ANON_KEY}', allowWeak: true },
     {},
   ];
-  assert.equal(
-    checkKeys(wrong).map(({ error }) => error?.code),
-    [40001, 40001, 40030, 40031, 40030, 40030],
-  );
+  const found = checkKeys(wrong).map(({ error }) => error?.code);
+  assert.equal(found, [40001, 40001, 40030, 40031, 40030, 40030]);
 });
 
 function row(number: number, text = ''): Row {

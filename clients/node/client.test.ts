@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { joinWorld } from '../../tests/helpers/world.ts';
+import { column, joinWorld } from '../../tests/helpers/world.ts';
 import { displayForms as ours } from '../../shared/verification/operation.ts';
 import { makeClient } from './client.ts';
 import { displayForms, each, keepUsage, keytally, type ClientOptions, type KeytallyError } from './index.ts';
@@ -8,7 +8,6 @@ import { operations, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { makeClock } from './helpers/clock.ts';
 import { failure } from './helpers/failure.ts';
 import { makeProxy } from './helpers/proxy.ts';
-import { column } from '../../tests/helpers/columns.ts';
 
 const clock = makeClock();
 const retried: KeytallyError[] = [];

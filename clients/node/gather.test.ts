@@ -2,8 +2,7 @@
 import { once } from 'node:events';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, newWorkspace } from '../../tests/helpers/customers.ts';
-import { joinWorld } from '../../tests/helpers/world.ts';
+import { joinWorld, makeCustomers, newWorkspace } from '../../tests/helpers/world.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../shared/verification/operation.ts';
 import { makeClient } from './client.ts';
 import { makeClock } from './helpers/clock.ts';

@@ -1,8 +1,7 @@
 // The packed package on every Node that it is for, loaded in each way, and with types resolved as TypeScript 5 still can.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, newWorkspace } from '../../tests/helpers/customers.ts';
-import { spawnWorld } from '../../tests/helpers/world.ts';
+import { makeCustomers, newWorkspace, spawnWorld } from '../../tests/helpers/world.ts';
 import { installPackage, nodes, project, run, strict, write } from './helpers/project.ts';
 
 // Commands run while this process waits, so keytally needs processes of its own.

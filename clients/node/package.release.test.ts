@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../apps/stack/process/ports.ts';
-import { makeCustomers, newWorkspace } from '../../tests/helpers/customers.ts';
-import { spawnWorld } from '../../tests/helpers/world.ts';
+import { makeCustomers, newWorkspace, spawnWorld } from '../../tests/helpers/world.ts';
 import { assertProtected, whileServed } from '../helpers/protected.ts';
 import {
   blocksOf,

@@ -12,14 +12,10 @@ test('those that fail alone are given, and hold up no other', async () => {
     done.push(...items);
   };
   const failed = await byHalves([1, 2, 3, 4, 5, 6, 7, 8, 9], work, readable);
-  assert.equal(
-    failed.map(({ error }) => (error as Error).message),
-    ['not 3', 'not 8'],
-  );
-  assert.equal(
-    failed.map(({ item }) => item),
-    [3, 8],
-  );
+  const found = failed.map(({ error }) => (error as Error).message);
+  assert.equal(found, ['not 3', 'not 8']);
+  const shown = failed.map(({ item }) => item);
+  assert.equal(shown, [3, 8]);
   assert.equal(done, [1, 2, 4, 5, 6, 7, 9]);
 });
 

@@ -6,8 +6,7 @@ import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
 import { encodeEvent, testEvent } from '../../tests/helpers/events.ts';
 import { readEvents } from '../../tests/helpers/outbox.ts';
-import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
-import { makeWorld } from '../../tests/helpers/world.ts';
+import { makeCustomers, makeWorld, must, newWorkspace } from '../../tests/helpers/world.ts';
 
 const TEXT = '/a?q=\'"\\é漢';
 

@@ -1,11 +1,10 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { WebhookEvent } from '../contract/webhook-events.ts';
-import { makeWorld } from '../../tests/helpers/world.ts';
+import { column, makeWorld } from '../../tests/helpers/world.ts';
 import { newId } from '../values/ids.ts';
 import { fillWith } from '../../tests/helpers/waiting-deliveries.ts';
 import { notifyWebhooks } from './notify-webhooks.ts';
-import { column } from '../../tests/helpers/columns.ts';
 
 const world = await makeWorld([]);
 const { sql } = world;

@@ -45,10 +45,8 @@ test('an account is brought up to date at its moment though nobody calls, once, 
   assert.is(await client.zcard(keyspace.due(SHARD)), 0);
   const entries = await client.xrange(keyspace.outbox(SHARD), '-', '+');
   const lines = entries.flatMap(([, fields]) => readEvents(fields));
-  assert.equal(
-    lines.map(({ kind, sequence }) => `${kind} ${sequence}`),
-    ['moment 1', 'moment 2'],
-  );
+  const found = lines.map(({ kind, sequence }) => `${kind} ${sequence}`);
+  assert.equal(found, ['moment 1', 'moment 2']);
 });
 
 test('a record that is gone, or plain, is due no more', async () => {

@@ -388,10 +388,8 @@ test('an outbox that takes no event takes nothing from any record, and holds up 
     { shard: OTHER_SHARD },
     { key: { meter: '', ratePerSecond: '' }, call: { costMicros: 0 } },
   );
-  assert.equal(
-    [spoiled, good, unlimited].map((one) => one!.fields.status),
-    ['CORRUPT', 'VALID', 'CORRUPT'],
-  );
+  const found = [spoiled, good, unlimited].map((one) => one!.fields.status);
+  assert.equal(found, ['CORRUPT', 'VALID', 'CORRUPT']);
   assert.equal(await client.hmget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u', 'n9'), ['250000', '12']);
   assert.is(await client.exists(keyspace.rate(SHARD, keyId)), 0);
   assert.is(await client.xlen(keyspace.outbox(OTHER_SHARD)), 1);
@@ -412,10 +410,8 @@ test('a batch that Redis has no memory for takes nothing, and what needs none is
 
     await own.admin.config('SET', 'maxmemory', 1);
     assert.equal(await answered(), ['OUTBOX_FULL', 'OUTBOX_FULL', 'DISABLED', 'OUTBOX_FULL']);
-    assert.equal(
-      (await own.admin.keys('*')).filter((name) => /:(outbox|more|r:.*|i:.*)$/.test(name)),
-      [],
-    );
+    const found = (await own.admin.keys('*')).filter((name) => /:(outbox|more|r:.*|i:.*)$/.test(name));
+    assert.equal(found, []);
     assert.equal(await own.admin.hmget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u', 'n9'), ['250000', '12']);
     // Nor does it hold up what the api changes: a key that is disabled or removed is so at once.
     const node = redis.node(SHARD);

@@ -4,12 +4,11 @@ import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { slidingWindow } from '../../shared/stores/limits.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
-import { connectTestRedis } from '../helpers/world.ts';
+import { column, connectTestRedis } from '../helpers/world.ts';
 import { shown } from './compare-limits.ts';
 import { ModelLimit } from './limits.ts';
 import { crossedBy, loadScripts, recordOfProduct } from './product-scripts.ts';
 import { setMicros, SHARD } from './test-shard.ts';
-import { column } from '../helpers/columns.ts';
 
 // Limits in the scripts of the product: what the model of limits.ts does not know.
 

@@ -8,8 +8,7 @@ import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeReceiverCertificate, startReceiver, type Got } from '../../apps/webhooks/helpers/receiver.ts';
-import { makeCustomers, must, newWorkspace } from '../helpers/customers.ts';
-import { eventually, spawnWorld } from '../helpers/world.ts';
+import { eventually, makeCustomers, must, newWorkspace, spawnWorld } from '../helpers/world.ts';
 
 const folder = join(process.env.TEST_FOLDER ?? '', 'receivers');
 const { PATH, PYTHONPATH, TEST_PYTHON = '' } = process.env;

@@ -1,6 +1,6 @@
 import * as assert from 'uvu/assert';
-import type { RequestOptions } from './request.ts';
-import { decided, eventually, once, request, type Answer, type World } from './world.ts';
+import { eventually } from './eventually.ts';
+import { decided, once, request, type Answer, type Call, type RequestOptions } from './request.ts';
 import { formatCredits, parseSignedCredits } from '../../shared/values/credits.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
 
@@ -11,17 +11,13 @@ export type TestKey = { id: string; key: string; meter: string };
 const COPY_AFTER_MS = 2_000;
 
 /** Makes a workspace by the api, with the world's token if no other is given; gives its id. */
-export async function newWorkspace(
-  world: Pick<World, 'call'>,
-  fields: object = {},
-  options: RequestOptions = {},
-): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...fields }, options))).body.workspace
-    .id;
+export async function newWorkspace(world: { call: Call }, fields: object = {}, options: RequestOptions = {}) {
+  const asked = world.call('post', '/api/v1/workspace', { name: 'w', ...fields }, options);
+  return (await must(201, asked)).body.workspace.id as string;
 }
 
 /** What of a world is needed to make customers. */
-type Caller = Pick<World, 'call'> & { verify: { url: string } | undefined; team: { token: string } };
+type Caller = { call: Call; verify: { url: string } | undefined; team: { token: string } };
 
 /** Makes keys and billing records in a workspace by the api's operations, and verifies keys. */
 export type Customers = ReturnType<typeof makeCustomers>;

@@ -11,6 +11,8 @@ export type Answer = {
   /** Sends the request again. There only where it was not decided, as on a busy machine, and a repetition does nothing twice. */
   again?: () => Promise<Answer>;
 };
+/** Calls the api (or another base URL), as JSON with a team's token; `token: null` sends none. */
+export type Call = (method: string, path: string, body?: unknown, options?: RequestOptions) => Promise<Answer>;
 export type RequestOptions = { token?: string | null; body?: unknown; headers?: Record<string, string>; raw?: string };
 
 const { redis_unavailable, postgres_unavailable, outbox_full, overloaded, idempotency_busy } = errors;

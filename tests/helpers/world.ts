@@ -13,13 +13,15 @@ import { atEnd } from './at-end.ts';
 import { eventually } from './eventually.ts';
 import { connectPatiently } from './patient-redis.ts';
 import { checkNotifiedEvents } from './notified-events.ts';
-import { decided, once, request, type Answer, type RequestOptions } from './request.ts';
+import { decided, once, request, type Call } from './request.ts';
 import { postgresPosition } from '../../apps/api/sync/sweeper.ts';
 import { applyChanges } from '../../apps/api/sync/sync.ts';
 import type { StoredChange } from '../../apps/api/sync/change.ts';
 import { spawnProgram, startProgram, type Program, type Spawned, type Started } from './start-program.ts';
 
 // What most test files need beside their world.
+export { column, columns } from './columns.ts';
+export { makeCustomers, must, newWorkspace, totalOf, type Customers, type TestKey } from './customers.ts';
 export { eventually } from './eventually.ts';
 export { decided, once, request, type Answer } from './request.ts';
 export { hearOutput, type Spawned, type Started } from './start-program.ts';
@@ -38,8 +40,7 @@ export type World<Running = Started> = {
   consumer: Running | undefined;
   /** A team with an access token of all permissions, which requests use by default. */
   team: Team;
-  /** Calls the api (or another base URL), as JSON with the team's token; `token: null` sends none. */
-  call(method: string, path: string, body?: unknown, options?: RequestOptions): Promise<Answer>;
+  call: Call;
   newTeam(): Promise<Team>;
   /** Stores a workspace and does nothing else, for tests that need one of another team. */
   newWorkspace(teamId: string): Promise<string>;
@@ -174,14 +175,14 @@ async function ownWorld<Running extends Started | Spawned>(
   };
 }
 
-function callOf(apiUrl: string, team: Team): World['call'] {
+function callOf(apiUrl: string, team: Team): Call {
   return (method, path, body, options = {}) =>
     request(path.startsWith('http') ? path : apiUrl + path, method, { token: team.token, body, ...options });
 }
 
 // As the contract asks of clients: a machine that stands still for some seconds leaves a request undecided, and it is sent again.
 // Programs that a file starts by itself answer once: it may break what they need. Headers that are given are all that is sent.
-function repeating(call: World['call']): World['call'] {
+function repeating(call: Call): Call {
   return (method, path, body, options = {}) => {
     if (!path.startsWith('/')) return call(method, path, body, options);
     return decided(call(method, path, body, { ...(method === 'post' && { headers: once() }), ...options }));

@@ -1,8 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
-import { makeCustomers, must, newWorkspace } from '../helpers/customers.ts';
-import { joinWorld } from '../helpers/world.ts';
+import { joinWorld, makeCustomers, must, newWorkspace } from '../helpers/world.ts';
 
 // Alerts, from a call to the list of what was told. tests/accounts has what crosses one and what does not.
 

@@ -14,9 +14,8 @@ import { start, untilReady, type Started } from '../../apps/stack/process/progra
 import { clickhouseProgram } from '../../apps/stack/servers/clickhouse-program.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { blocksOf, readPages } from '../docs/helpers/pages.ts';
-import { makeCustomers } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
-import { eventually, makeWorld } from '../helpers/world.ts';
+import { eventually, makeCustomers, makeWorld } from '../helpers/world.ts';
 
 // Each program on a ClickHouse where its user of deploy/clickhouse/users.xml has the rights that stand there, and no others; and the
 // user that docs/deploy.md makes for Grafana. The engine of one machine knows one user, so it is started again for each of them.
@@ -75,10 +74,8 @@ test('Grafana reads sums of days by the query of its guide, and nothing else, an
   await serveAs('grafana_books', block('xml'));
   const query = block('sql').replace('ws_…', workspaceId).replace('$__dateFilter(day)', 'day >= today() - 1');
   const rows = await (await books.client.query({ query, format: 'JSONEachRow' })).json<object>();
-  assert.equal(
-    rows.map((row) => ({ ...row, time: '' })),
-    [{ time: '', usage_name: 'default', credits: 3, events: '1' }],
-  );
+  const found = rows.map((row) => ({ ...row, time: '' }));
+  assert.equal(found, [{ time: '', usage_name: 'default', credits: 3, events: '1' }]);
   const others = ['usage_events', 'booked_days', 'refusals'].map((table) => `select * from ${table}`);
   await denied([...others, insert, ...destroying, ...reaching], /ACCESS_DENIED|READONLY/);
   assert.match(await refusal('select sleepEachRow(1) from numbers(12)'), /TIMEOUT|TOO_SLOW/);

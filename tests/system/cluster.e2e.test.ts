@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyShard } from '../../shared/values/key-text.ts';
-import { makeCustomers, must, newWorkspace } from '../helpers/customers.ts';
 import {
   isInSync,
   kill,
@@ -15,7 +14,7 @@ import {
   until,
   type Member,
 } from '../helpers/redis-cluster.ts';
-import { eventually, makeWorld, once } from '../helpers/world.ts';
+import { eventually, makeCustomers, makeWorld, must, newWorkspace, once } from '../helpers/world.ts';
 
 // Verification on six real servers, one of which is replaced by its replica. The simulator has a replica that takes over with older data.
 

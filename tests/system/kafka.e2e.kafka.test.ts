@@ -7,8 +7,7 @@ import { readConfig } from '../../shared/runtime/config.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { groups } from '../../shared/runtime/variables.ts';
 import { booksProxy } from '../helpers/books-proxy.ts';
-import { makeCustomers, must, newWorkspace, totalOf } from '../helpers/customers.ts';
-import { eventually, once, spawnWorld } from '../helpers/world.ts';
+import { eventually, makeCustomers, must, newWorkspace, once, spawnWorld, totalOf } from '../helpers/world.ts';
 
 /** A metered key, and the record that it draws on. */
 type Meter = { billingId: string; key: string };

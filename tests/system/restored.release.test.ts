@@ -6,9 +6,8 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../shared/contract/errors.ts';
 import postgres from '../../shared/stores/postgres-driver.ts';
-import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
-import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
+import { type Customers, eventually, makeCustomers, makeWorld, must, once, type World } from '../helpers/world.ts';
 
 // Postgres is restored from an older backup while Redis and the books have gone on: nothing is skipped silently, and
 // everything that changed since is settled on the safe side.
@@ -96,10 +95,8 @@ test('the api refuses changes until an operator has decided; then all that chang
   assert.is((await must(200, world.call('get', `/api/v1/link-token/${link.token}`))).body.valid, false);
   const lines = await world.sql<{ resource: string }[]>`
     select resource from audit_log where operation = 'npm run restored' and team_id = ${world.team.id}`;
-  assert.equal(
-    new Set(lines.map(({ resource }) => resource)),
-    new Set(['access_token', 'api_key', 'billing', 'link_token', 'signing_key', 'workspace']),
-  );
+  const told = new Set(lines.map(({ resource }) => resource));
+  assert.equal(told, new Set(['access_token', 'api_key', 'billing', 'link_token', 'signing_key', 'workspace']));
 
   const { billing } = (await must(200, world.call('get', `/api/v1/customer-billing/${cappedId}`))).body;
   assert.is(billing.spendCap, '2', 'what was lowered stays low');

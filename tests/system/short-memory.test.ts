@@ -2,9 +2,8 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { memoryIn } from '../../shared/events/outbox-watch.ts';
 import { errors } from '../../shared/contract/errors.ts';
-import { makeCustomers, must } from '../helpers/customers.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
-import { makeWorld, once } from '../helpers/world.ts';
+import { makeCustomers, makeWorld, must, once } from '../helpers/world.ts';
 
 // Of its memory 55 percent are in use, where metered calls go on until 60 and new records are made until 50.
 const settings = { OUTBOX_MAX_MEMORY_PERCENT: '60' };

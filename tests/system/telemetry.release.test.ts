@@ -1,10 +1,9 @@
 // What programs send to a collector of OpenTelemetry, and that it changes nothing of what they do.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers } from '../helpers/customers.ts';
 import { startOtlpReceiver, type ReceivedSpan } from '../helpers/otlp-receiver.ts';
 import type { Program } from '../helpers/start-program.ts';
-import { eventually, spawnWorld, type Spawned } from '../helpers/world.ts';
+import { eventually, makeCustomers, type Spawned, spawnWorld } from '../helpers/world.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
@@ -40,10 +39,8 @@ test('a traced verification is one trace, from the caller to the insert, and bat
   const trace = spans.filter(({ traceId }) => traceId === TRACE);
   assert.equal(trace.map(({ name }) => name).toSorted(), [...chain, 'verify.lua'].toSorted());
   const of = (name: string): ReceivedSpan => spans.find((span) => span.name === name)!;
-  assert.equal(
-    chain.map((name) => of(name).parentSpanId),
-    [CALLER, ...chain.slice(0, -1).map((name) => of(name).spanId)],
-  );
+  const found = chain.map((name) => of(name).parentSpanId);
+  assert.equal(found, [CALLER, ...chain.slice(0, -1).map((name) => of(name).spanId)]);
   assert.is(of('verify.lua').parentSpanId, of('verify key').spanId);
   assert.equal([of(chain[0]!).service, of(chain[3]!).service], ['keytally-verify', 'keytally-consumer']);
   assert.is(of(chain[0]!).told['http.response.status_code'], 200);

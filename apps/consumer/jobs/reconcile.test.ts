@@ -237,10 +237,8 @@ test('a difference of grants is told with its amount, told again when it is anot
     await reconcileEach();
   }
   const told = column(await heard('books.different'), 'data');
-  assert.equal(
-    told.map((one) => `${one.difference} ${one.grantsDifference}`),
-    ['0 1', '0 3'],
-  );
+  const found = told.map((one) => `${one.difference} ${one.grantsDifference}`);
+  assert.equal(found, ['0 1', '0 3']);
   // By the books it needs no account.
   await storeWatermark(own.sql, Date.now());
   await rebuildNoted(own);

@@ -51,8 +51,6 @@ test('a job runs at its times, once after a clock that jumped ahead, and at once
   let nowMs = 100_000;
   const isDue = makePlan(() => (Math.floor(nowMs / 5_000) + 1) * 5_000, nowMs);
   const looks = [101_000, 105_000, 106_000, 4_600_000, 4_601_000, 200_000, 201_000, 205_100];
-  assert.equal(
-    looks.map((at) => isDue((nowMs = at))),
-    [false, true, false, true, false, true, false, true],
-  );
+  const found = looks.map((at) => isDue((nowMs = at)));
+  assert.equal(found, [false, true, false, true, false, true, false, true]);
 });

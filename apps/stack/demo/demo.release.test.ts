@@ -3,8 +3,7 @@ import * as assert from 'uvu/assert';
 import { dayOf } from '../../../shared/events/event.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
-import { must } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, must } from '../../../tests/helpers/world.ts';
 import { play } from './demo.ts';
 
 // `make demo` with fewer calls, and with fewer days made up: of last month its last one.

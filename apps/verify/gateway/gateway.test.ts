@@ -2,9 +2,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { hearOutput, wireTo } from '../../../tests/helpers/world.ts';
+import { hearOutput, makeCustomers, must, newWorkspace, wireTo } from '../../../tests/helpers/world.ts';
 import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
 const { world, clients, ask, pass, mistake, newKey } = await openAsking();

@@ -7,8 +7,7 @@ import { packAddressList } from '../../../shared/values/address-list.ts';
 import { keyShard, shardOf } from '../../../shared/values/key-text.ts';
 import { makeAddressLists } from '../../../shared/verification/address-lists.ts';
 import { makeTestClock } from '../../../tests/helpers/clock.ts';
-import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../tests/helpers/world.ts';
+import { joinWorld, makeCustomers, must, newWorkspace } from '../../../tests/helpers/world.ts';
 
 const world = await joinWorld();
 const { redis } = world;

@@ -1,8 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { joinWorld, request } from '../../../tests/helpers/world.ts';
+import { joinWorld, makeCustomers, must, newWorkspace, request } from '../../../tests/helpers/world.ts';
 
 // The contract of POST /api/v1/api-key/verify/batch, on both servers that have it.
 

@@ -2,9 +2,8 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
-import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
+import { type Answer, joinWorld, makeCustomers, must, newWorkspace, request } from '../../../tests/helpers/world.ts';
 
 // Section "Holds" of the contract, on the verify server and on the api. tests/accounts has its arithmetic.
 

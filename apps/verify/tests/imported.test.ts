@@ -4,8 +4,7 @@ import * as assert from 'uvu/assert';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone, readRecord } from '../../../shared/stores/records.ts';
 import { hashForTeam, hashKeyText, hashShard, keyShard } from '../../../shared/values/key-text.ts';
-import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../tests/helpers/world.ts';
+import { joinWorld, makeCustomers, must, newWorkspace } from '../../../tests/helpers/world.ts';
 
 // Imported keys live as our own do; the simulator changes, deletes and restores them.
 

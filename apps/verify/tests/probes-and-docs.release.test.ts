@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
-import { makeCustomers } from '../../../tests/helpers/customers.ts';
-import { eventually, spawnWorld, request, type Spawned } from '../../../tests/helpers/world.ts';
+import { eventually, makeCustomers, request, type Spawned, spawnWorld } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // What strangers may ask a server for beside the hot path, and on which port it is; and a server of several processes.

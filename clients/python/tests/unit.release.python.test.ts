@@ -6,8 +6,7 @@ import { basename } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { must } from '../../../tests/helpers/customers.ts';
-import { makeWorld } from '../../../tests/helpers/world.ts';
+import { makeWorld, must } from '../../../tests/helpers/world.ts';
 
 const world = await makeWorld(['verify']);
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import * as assert from 'uvu/assert';
-import { must } from '../../helpers/customers.ts';
-import { eventually } from '../../helpers/world.ts';
+import { eventually, must } from '../../helpers/world.ts';
 import { inTable, rowOf, visit } from './helpers/browser.ts';
 import { answer, confirm, fill, press, pressClose, tick, type } from './helpers/keyboard.ts';
 import { consoleSuite } from './helpers/suite.ts';

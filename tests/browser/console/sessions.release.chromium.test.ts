@@ -1,7 +1,6 @@
 import type { Page, Route } from 'playwright-core';
 import * as assert from 'uvu/assert';
-import { must } from '../../helpers/customers.ts';
-import { eventually, hearOutput } from '../../helpers/world.ts';
+import { eventually, hearOutput, must } from '../../helpers/world.ts';
 import { inTable, settled, visit } from './helpers/browser.ts';
 import { consoleSuite } from './helpers/suite.ts';
 

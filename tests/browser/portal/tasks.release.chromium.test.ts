@@ -1,7 +1,6 @@
 import type { Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must } from '../../helpers/customers.ts';
-import { eventually } from '../../helpers/world.ts';
+import { eventually, makeCustomers, must } from '../../helpers/world.ts';
 import { inTable, requireAsPictured, requireInAllLooks, rowOf, visit } from '../console/helpers/browser.ts';
 import { focused, press, tabTo, type } from '../console/helpers/keyboard.ts';
 import { shownSuite } from '../console/helpers/suite.ts';

@@ -29,10 +29,8 @@ export function testGuide({ page, program, env }: Guide): void {
     const [, steps = ''] = /^(## .+, step by step\n[^]*?)^## /m.exec(text) ?? [];
     const blocks = blocksOf({ path: page, text: steps });
     const saved = blocks.findIndex(({ language }) => language === program.language);
-    assert.equal(
-      blocks.flatMap(({ language }, i) => (i === saved ? [] : [language])),
-      Array<string>(blocks.length - 1).fill('sh'),
-    );
+    const found = blocks.flatMap(({ language }, i) => (i === saved ? [] : [language]));
+    assert.equal(found, Array<string>(blocks.length - 1).fill('sh'));
     const textOf = (some: Block[]) => some.map((block) => block.text).join('\n');
     const prepare = `${textOf(blocks.slice(0, saved))}\ncat > ${program.file} <<'END'\n${blocks[saved]!.text}END\n`;
     const answers = ['HTTP/1.1 200 ', 'Hello cus_acme', 'HTTP/1.1 401 '];

@@ -1,6 +1,5 @@
 import * as assert from 'uvu/assert';
-import type { TestKey } from '../../helpers/customers.ts';
-import { eventually } from '../../helpers/world.ts';
+import { eventually, type TestKey } from '../../helpers/world.ts';
 import { bearer, type Cases, type Setting } from './setting.ts';
 
 const PATH = '/complete/1';

@@ -1,7 +1,6 @@
 import { randomUUID as newKey } from 'node:crypto';
 import { permissions } from '../../../../shared/contract/caller.ts';
-import { must, makeCustomers } from '../../../helpers/customers.ts';
-import { eventually, type World } from '../../../helpers/world.ts';
+import { eventually, makeCustomers, must, type World } from '../../../helpers/world.ts';
 
 const DAY_MS = 86_400_000;
 // What a stranger may write into any text: as long as it can be, and an element, if a page took it for one.

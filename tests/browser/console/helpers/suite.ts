@@ -1,8 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { suite } from 'uvu';
 import { atEnd } from '../../../helpers/at-end.ts';
-import { makeCustomers, newWorkspace, type Customers } from '../../../helpers/customers.ts';
-import { makeWorld, type World } from '../../../helpers/world.ts';
+import { type Customers, makeCustomers, makeWorld, newWorkspace, type World } from '../../../helpers/world.ts';
 import { launch, signIn, visit, type Visit } from './browser.ts';
 import { makeShown } from './data.ts';
 
