@@ -10,7 +10,7 @@ import { newId } from '../../values/ids.ts';
 import { DAY_MS, intervals, periodsOf, QUARTER_MS, startTexts, type Interval } from '../../values/periods.ts';
 import { allowWorkspace } from './allowed-workspace.ts';
 import { positionOf, readUsage, type Usage } from './query.ts';
-import { usageGroups, type UsageFilters, type UsageGroup } from './sql.ts';
+import { MOST_ROUTES, usageGroups, type UsageFilters, type UsageGroup } from './sql.ts';
 
 const stores = await connectTestStores();
 const books = connectClickHouse(stores.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS);
@@ -72,6 +72,25 @@ test('every interval and grouping in every zone has the sums of the events, with
     }),
     { numRuns: Number(process.env.USAGE_RUNS ?? 5), seed: Number(process.env.USAGE_SEED ?? 21), endOnFailure: true },
   );
+});
+
+test('the largest routes are those of the time that is asked for, not of its whole days', async () => {
+  const workspaceId = newId('ws');
+  const at = (route: string, time: string, cost_micros: number) => {
+    const of = { workspace_id: workspaceId, day: time.slice(0, 10), event_id: newId('evt'), kind: 'verification' };
+    return { ...of, key_id: KEYS[0], route, cost_micros, time };
+  };
+  const costly = Array.from({ length: MOST_ROUTES }, (_, i) => at(`/${i}`, '2026-10-05 01:00:00', 9));
+  await client.insert({
+    table: 'usage_events',
+    values: [...costly, at('/only', '2026-10-05 12:10:00', 1)],
+    format: 'JSONEachRow',
+  });
+  const startMs = Date.parse('2026-10-05T12:00Z');
+  const periods = periodsOf({ startMs, endMs: startMs + 4 * QUARTER_MS, timezone: 'UTC', interval: undefined });
+  const question = { workspace: allowWorkspace(workspaceId), periods, groupBy: ['route'] as const };
+  const rows = await readUsage({ sql: stores.sql, books }, question, { limit: 9, nowMs: startMs });
+  assert.equal(rows, [{ period: 0, route: '/only', micros: 1n, events: 1 }]);
 });
 
 type Event = MadeEvent & { billing_id: string };

@@ -71,20 +71,21 @@ export function usageSql(question: UsageQuestion, live: LiveDays): Statement {
   const isWhole = areDaysOfUtc(periods);
   const { first, last } = daysTouched(periods);
   const isLive = liveCondition(live, last);
-  const branches = needsEvents(question)
-    ? [fromEvents(question, isWhole)]
-    : [fromDays(question, isWhole, isLive), ...(isLive ? [fromEvents(question, isWhole, isLive)] : [])];
-  const keys = ['period', ...keyFields(groupBy)].join(', ');
   const { ofDays, ofQuarters } = placesOf(periods);
   const day = placeIn('day', DAY, ofDays);
   const quarter = placeIn('quarter', `${DAY} * ${OF_THE_DAY} + slot`, ofQuarters);
   const either = (ofDay: string, ofQuarter: string) =>
     isWhole ? ofDay : `if(slot = ${OF_THE_DAY}, ${ofDay}, ${ofQuarter})`;
+  const isInside = either(day.isInside, quarter.isInside);
+  const branches = needsEvents(question)
+    ? [fromEvents(question, isWhole, isInside)]
+    : [fromDays(question, isWhole, isLive), ...(isLive ? [fromEvents(question, isWhole, isInside, isLive)] : [])];
+  const keys = ['period', ...keyFields(groupBy)].join(', ');
   return {
     query: `
       select ${either(day.period, quarter.period)} as ${keys}, sum(toInt128(micros)) as micros, sum(events) as events
       from (${branches.join('\nunion all\n')})
-      where ${either(day.isInside, quarter.isInside)}
+      where ${isInside}
       group by ${keys}`,
     params: {
       workspace: question.workspace,
@@ -186,7 +187,7 @@ function fromDays({ groupBy, filters }: UsageQuestion, isWhole: boolean, isLive:
 }
 
 /** Usage from the events: of days with a condition, or of all of them. */
-function fromEvents({ groupBy, filters }: UsageQuestion, isWhole: boolean, isLive = 'true'): string {
+function fromEvents({ groupBy, filters }: UsageQuestion, isWhole: boolean, isInside: string, isLive = 'true'): string {
   const ofQuarter = `if(kind = 'adjustment', ${OF_THE_DAY}, toHour(time) * 4 + intDiv(toMinute(time), 15))`;
   const values = [isWhole ? String(OF_THE_DAY) : ofQuarter, 'cost_micros', `toUInt64(${IS_COUNTED})`];
   const others = groupBy.filter((group) => group !== 'route');
@@ -197,7 +198,7 @@ function fromEvents({ groupBy, filters }: UsageQuestion, isWhole: boolean, isLiv
   const withRoute = rows(', route as any_route');
   return `
     select * except (any_route), any_route = '' or any_route in (
-        select any_route from (${withRoute}) where any_route != ''
+        select any_route from (${withRoute}) where any_route != '' and ${isInside}
         group by any_route order by sum(micros) desc, count() desc, any_route limit ${MOST_ROUTES}) as is_shown,
       if(is_shown, any_route, '') as route, toBool(not is_shown) as other
     from (${withRoute})`;
