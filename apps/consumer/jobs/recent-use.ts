@@ -1,3 +1,4 @@
+import { readLateVoids, takenOf } from '../../../shared/books/late-voids.ts';
 import { readBooked, sum } from '../../../shared/books/sums/booked.ts';
 import { readRows, type Books } from '../../../shared/stores/clickhouse.ts';
 import { eachOf, type Query } from '../../../shared/stores/postgres.ts';
@@ -16,7 +17,7 @@ export async function copyRecentUse({ sql, books }: Stores, signal: AbortSignal)
   const [clock] = await readRows<[nowMs: string]>(books, 'select toUnixTimestamp64Milli(now64(3))');
   const insertedFromMs = Math.max(0, (watermark?.at ?? 0) - MARGIN_MS);
   await copyLastUsed({ sql, books }, insertedFromMs, signal);
-  await copyUsedCredits({ sql, books }, insertedFromMs, signal);
+  await copyUsedCredits({ sql, books }, { insertedFromMs, nowMs: Number(clock![0]) }, signal);
   await sql`
     insert into job_watermarks (job, at) values ('recent_use', ${Number(clock![0])})
     on conflict (job) do update set at = excluded.at`;
@@ -44,9 +45,14 @@ async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, sign
   }
 }
 
-type Amounts = { used: number; held: number; expired?: number };
+/** `late`: what was granted of what only Redis has begun. */
+type Amounts = { used: number; held: number; expired?: number; late?: number };
 
-async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: AbortSignal): Promise<void> {
+async function copyUsedCredits(
+  stores: Stores,
+  { insertedFromMs, nowMs }: { insertedFromMs: number; nowMs: number },
+  signal: AbortSignal,
+): Promise<void> {
   const answer = await stores.books.client.query({
     query: `select billing_id, argMax(used_micros, (epoch, seq, number)), argMax(held_micros, (epoch, seq, number)),
               max(kind = 'moment' or arrayExists(change -> change.4 != 0, classes))
@@ -65,12 +71,15 @@ async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: A
     const amounts = new Map(
       rows.map(([id, used, held]): [string, Amounts] => [id, { used: Number(used), held: Number(held) }]),
     );
-    // What has expired is a sum of all its lines. And a late event is not the last one: newer events may have been inserted before the
-    // time that this run looks at.
-    const whole = rows.filter((row) => row[3] === 1).map(([id, , , , workspaceId]) => ({ id, workspaceId }));
-    for (const [id, { lastMicros, lastHeldMicros, classes }] of await readBooked(stores, whole)) {
+    const voids = await readLateVoids(stores.sql, [...amounts.keys()], nowMs);
+    // What has expired is a sum of all its lines, and what was granted of late voids. And a late event is not the last one: newer events
+    // may have been inserted before the time that this run looks at.
+    const whole = rows.filter(([id, , , isWhole]) => isWhole === 1 || voids.has(id));
+    const records = whole.map(([id, , , , workspaceId]) => ({ id, workspaceId }));
+    for (const [id, { lastMicros, lastHeldMicros, classes }] of await readBooked(stores, records)) {
       const expired = sum([...classes.values()].map(({ expiredMicros }) => expiredMicros));
-      if (lastMicros !== undefined) amounts.set(id, { used: lastMicros, held: lastHeldMicros, expired });
+      const late = sum((voids.get(id) ?? []).map((one) => takenOf(classes, one)));
+      if (lastMicros !== undefined) amounts.set(id, { used: lastMicros, held: lastHeldMicros, expired, late });
     }
     await store(stores.sql, amounts);
   }
@@ -83,10 +92,11 @@ async function store(sql: Query, amounts: Map<string, Amounts>): Promise<void> {
     set used_micros = last.used, held_micros = last.held, expired_micros = coalesce(last.expired, b.expired_micros),
         total_of_account_micros = begun.total
     from unnest(${[...amounts.keys()]}::text[], ${all.map(({ used }) => used)}::bigint[], ${all.map(({ held }) => held)}::bigint[],
-                ${all.map(({ expired }) => expired ?? null)}::bigint[]) as last (id, used, held, expired)
+                ${all.map(({ expired }) => expired ?? null)}::bigint[], ${all.map(({ late }) => late ?? 0)}::bigint[])
+      as last (id, used, held, expired, late)
     cross join lateral (
       -- What began since somebody counted it.
-      select r.total_micros + r.granted_micros + coalesce(sum(g.amount_micros), 0) as total
+      select r.total_micros + r.granted_micros + coalesce(sum(g.amount_micros), 0) + last.late as total
       from billing_records r
       left join grants g on g.billing_id = r.id and g.before_micros is null and g.voided_at is null
         and g.begins_at <= extract(epoch from now()) * 1000

@@ -1,20 +1,27 @@
 import { readRows, type Books } from '../../stores/clickhouse.ts';
 import { eachOf, type Query } from '../../stores/postgres.ts';
-import { readBooked, sum } from '../sums/booked.ts';
+import { readBooked, sum, type ClassSums } from '../sums/booked.ts';
 import { byRecord, MERGED, MOST_OF_A_KIND, type Movement, type Records } from './movements.ts';
 import { dayIn, type Span } from './span.ts';
 
-/** What lines let expire in a span and before it, and what all of them did by its end, as far as it is known now; by record. */
+/**
+ * What lines let expire in a span and before it; what all of them did by its end, where that is known now; and what they did to each
+ * class until now; by record.
+ */
 export type Expired = {
   movements: Map<string, Movement[]>;
   before: Map<string, number>;
   until: Map<string, number>;
+  classes: Map<string, Map<number, ClassSums>>;
 };
 
 // No line is dated later.
 const LAST_MS = Date.UTC(2100, 0);
 
-/** Reads what lines let expire of classes: what was left of grants that ended, rolled over or were voided, and what was given back of them. */
+/**
+ * Reads what lines let expire of classes: what was left of grants that ended, rolled over or were voided, and what was given back of them;
+ * less what had expired before Redis heard of a void. `sinceMs` is where the last closed month ended; 0: none is.
+ */
 export async function readExpired(
   stores: { sql: Query; books: Books },
   { workspaceId, ids }: Records,
@@ -23,8 +30,7 @@ export async function readExpired(
 ): Promise<Expired> {
   const { sql, books } = stores;
   const accounts = await withClasses(sql, ids, span.endMs);
-  if (accounts.length === 0) return { movements: new Map(), before: new Map(), until: new Map() };
-  // Before what the span tells: what comes meanwhile is no more late than that.
+  if (accounts.length === 0) return { movements: new Map(), before: new Map(), until: new Map(), classes: new Map() };
   const records = accounts.map((id) => ({ id, workspaceId }));
   const booked = await readBooked(stores, records);
   const adjusted = await sql<{ day: string }[]>`
@@ -37,12 +43,17 @@ export async function readExpired(
   const sums = (of: 'before' | 'after') =>
     new Map(rows.flatMap(([id, as, micros]) => (as === of ? [[id, Number(micros)] as const] : [])));
   const after = sums('after');
-  const allOf = (id: string) => sum([...booked.get(id)!.classes.values()].map(({ expiredMicros }) => expiredMicros));
+  const allOf = (id: string, of = booked) =>
+    sum([...of.get(id)!.classes.values()].map(({ expiredMicros }) => expiredMicros));
+  // Where more came meanwhile, one has it and the other may not: then the next statement says what is late.
+  const again = sinceMs > 0 ? await readBooked(stores, records) : undefined;
+  const known = accounts.filter((id) => again && allOf(id, again) === allOf(id));
   const classes = rows.flatMap(([id, , , each]) => each.map(([, number]) => ({ id, number })));
   return {
     movements: byRecord(movementsOf(rows, await namesOf(sql, classes), span)),
     before: sums('before'),
-    until: new Map(accounts.map((id) => [id, allOf(id) - (after.get(id) ?? 0)])),
+    until: new Map(known.map((id) => [id, allOf(id) - (after.get(id) ?? 0)])),
+    classes: new Map(accounts.map((id) => [id, booked.get(id)!.classes])),
   };
 }
 
@@ -75,13 +86,13 @@ const TOLD = `
        sumMap([start_ms], [told.4], [toUInt64(1)]) as days
   select billing_id,
     multiIf(at_ms < {startMs:Int64}, 'before', at_ms >= {endMs:Int64}, 'after',
-            kind = 'adjustment' and cost_micros = 0, 'voided', 'expired') as told_as,
+            kind = 'adjustment' and cost_micros = 0 and told.4 > 0, 'voided', 'expired') as told_as,
     sum(told.4),
     if(count() <= ${MOST_OF_A_KIND} and told_as in ('expired', 'voided'), arrayMap(one -> (one.4, one.5, one.6), each), []),
     if(count() > ${MOST_OF_A_KIND} and told_as in ('expired', 'voided'), arrayZip(days.1, days.2, days.3), [])
   from (
     select billing_id, kind, cost_micros, epoch, seq, toUnixTimestamp64Milli(time) as at_ms,
-      roundDown(at_ms, {starts:Array(Int64)}) as start_ms, arrayFilter(change -> change.4 > 0, classes) as expiries
+      roundDown(at_ms, {starts:Array(Int64)}) as start_ms, arrayFilter(change -> change.4 != 0, classes) as expiries
     from usage_events final
     where workspace_id = {workspaceId:String} and billing_id in {accounts:Array(String)} and notEmpty(classes)
       and (day >= toDate(fromUnixTimestamp64Milli({sinceMs:Int64}, 'UTC')) or day in {adjustedDays:Array(Date)})

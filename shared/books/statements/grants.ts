@@ -1,4 +1,6 @@
 import { eachOf, type Query } from '../../stores/postgres.ts';
+import { readLateVoids, takenOf } from '../late-voids.ts';
+import type { Expired } from './expired.ts';
 import { byRecord, MERGED, MOST_OF_A_KIND, type Movement } from './movements.ts';
 import { dayIn, type Span } from './span.ts';
 
@@ -7,12 +9,26 @@ export type Granted = { movements: Map<string, Movement[]>; totals: Map<string, 
 
 /**
  * Reads grants that began in a span, first credits and refills among them. The total at its end is that of
- * now without what began since, so it costs what is new.
+ * now without what began since, so it costs what is new. What lines did to classes tells of grants that only Redis has begun.
  */
-export async function readGranted(sql: Query, ids: string[], span: Span, nowMs: number): Promise<Granted> {
+export async function readGranted(
+  sql: Query,
+  ids: string[],
+  span: Span,
+  nowMs: number,
+  classes: Expired['classes'],
+): Promise<Granted> {
+  // Before what is counted: none is told twice.
+  const late = await readLateVoids(sql, ids, nowMs);
   const rows = await totalsAndBegun(sql, ids, span, nowMs);
   const begun = rows.filter((row): row is Begun => row.beginsAt !== null);
   const totals = new Map(rows.filter(({ beginsAt }) => beginsAt === null).map((row) => [row.billingId, row.micros]));
+  for (const one of [...late.values()].flat()) {
+    const micros = takenOf(classes.get(one.billingId), one);
+    if (micros === 0) continue;
+    totals.set(one.billingId, totals.get(one.billingId)! + micros);
+    if (one.beginsAt >= span.startMs) begun.push({ ...one, micros, grants: 1 });
+  }
   const movements: [billingId: string, movement: Movement][] = [];
   for (const { billingId, grantId, name, micros, beginsAt, grants } of begun) {
     if (beginsAt >= span.endMs) totals.set(billingId, totals.get(billingId)! - micros);

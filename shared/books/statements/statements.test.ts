@@ -1,6 +1,15 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { addGrant, countBegun } from '../../../apps/api/resources/grants/classes.ts';
+import { voidGrants } from '../../../apps/api/resources/grants/voids.ts';
+import { copyRecentUse } from '../../../apps/consumer/jobs/recent-use.ts';
+import { beginRecord, classOf, endingClass, NOON, settingsOf } from '../../../tests/accounts/begin.ts';
+import type { Answered } from '../../../tests/accounts/product-scripts.ts';
+import { setClock, SHARD } from '../../../tests/accounts/test-shard.ts';
+import { bookEvents } from '../../../tests/helpers/carry.ts';
 import { connectTestStores } from '../../../tests/helpers/test-stores.ts';
+import { connectTestRedis } from '../../../tests/helpers/world.ts';
+import { eventColumns } from '../../events/event.ts';
 import type { Query } from '../../stores/postgres.ts';
 import { newId } from '../../values/ids.ts';
 import type { BillingRef } from '../billing-refs.ts';
@@ -50,32 +59,113 @@ test('very many adjustments are read by day, and the statement is as if each had
   assert.equal(statements.map(({ movements }) => movements.length).join(), `${2 * DAYS + 1_000},${DAYS + 1_000}`);
 });
 
-test('what a closed month let expire and the books got later is told late by the next statement', async () => {
-  const [record] = await newRecords();
-  const { id, workspaceId } = record;
-  await stores.sql`
-    insert into statement_lines (workspace_id, month, billing_id, team_id, end_ms, opening_total_micros, opening_used_micros,
-                                 opening_expired_micros, total_micros, used_micros, expired_micros, by_name, movements, proof)
-    values (${workspaceId}, '2026-08', ${id}, ${stores.team.id}, ${START_MS}, 0, 0, 0, 0, 0, 7, '{}', '[]', '{"status":"EXACT"}')`;
-  const expired = (time: string, micros: number) =>
-    eventOf(record, time, { kind: 'moment', classes: [[2, 0, 0, micros]] });
-  const days = { '2026-08-10': 7, '2026-08-20': 5, '2026-09-03': 2, '2026-10-03': 1 };
-  const values = Object.entries(days).map(([day, micros]) => expired(`${day}T00:00:00`, micros));
-  await stores.books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
-  await stores.sql`
-    insert into usage_marks (workspace_id, billing_id, day)
-    select ${workspaceId}, ${id}, day from unnest(${values.map(({ day }) => day)}::date[]) day`;
-  const [statement] = (await september([record])).statements;
-  const { opening, movements, closing } = statement!;
-  assert.equal(columns(movements, 'day', 'kind', 'balance', 'micros'), [
-    ['2026-09-01', 'late', 'expired', 5],
-    ['2026-09-03', 'expired', 'expired', 2],
-  ]);
-  assert.equal([opening.expiredMicros, closing.expiredMicros], [7, 14]);
+test('what the books come to say otherwise of what a closed month let expire is told late by the next statement, once it is settled', async () => {
+  // More that came late, less that did, and what comes while the statement is made.
+  for (const [late, meanwhile] of [
+    [5, 0],
+    [-3, 0],
+    [0, 4],
+  ] as const) {
+    const [record] = await newRecords();
+    const { id, workspaceId } = record;
+    await stores.sql`
+      insert into statement_lines (workspace_id, month, billing_id, team_id, end_ms, opening_total_micros, opening_used_micros,
+                                   opening_expired_micros, total_micros, used_micros, expired_micros, by_name, movements, proof)
+      values (${workspaceId}, '2026-08', ${id}, ${stores.team.id}, ${START_MS}, 0, 0, 0, 0, 0, 7, '{}', '[]', '{"status":"EXACT"}')`;
+    const book = async (days: Record<string, number>) => {
+      const values = Object.entries(days).map(([day, micros]) =>
+        eventOf(record, `${day}T00:00:00`, { kind: 'moment', classes: [[2, 0, 0, micros]] }),
+      );
+      await stores.books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
+      await stores.sql`
+        insert into usage_marks (workspace_id, billing_id, day)
+        select ${workspaceId}, ${id}, day from unnest(${Object.keys(days)}::date[]) day`;
+    };
+    await book({ '2026-08-10': 7, '2026-08-20': late, '2026-09-03': 2, '2026-10-03': 1 });
+    const onQuery = (query: string) => (query.includes('told_as') ? book({ '2026-10-04': meanwhile }) : undefined);
+    const [statement] = (await september([record], onQuery)).statements;
+    const { opening, movements, closing } = statement!;
+    assert.equal(columns(movements, 'day', 'kind', 'balance', 'micros'), [
+      ...(late === 0 ? [] : [['2026-09-01', 'late', 'expired', late]]),
+      ['2026-09-03', 'expired', 'expired', 2],
+    ]);
+    assert.equal([opening.expiredMicros, closing.expiredMicros], [7, 9 + late]);
+  }
+});
+
+test('what remains by a statement, and by the copy of a record, is what the record has, also of a grant that ended or began before Redis heard of its void', async () => {
+  const { client } = (await connectTestRedis()).node(SHARD);
+  const maker = { teamId: stores.team.id, tokenId: stores.team.tokenId, requestId: 'req' };
+  const plain = classOf({ begunMicros: 50 });
+  const ending = endingClass(NOON + 100, 20);
+  for (const [ends, movements] of [
+    [true, ['granted 20', 'granted 7', 'expired 7', 'expired -7', 'voided 7']],
+    [false, ['granted 20', 'granted 7', 'voided 6']],
+  ] as const) {
+    await client.flushdb();
+    const pending = [{ beginsAtMs: NOON + 10, micros: 7 }];
+    const record = await beginRecord(client, [plain, { ...ending, pending }]);
+    const [{ workspaceId }] = await newRecords();
+    const { billingId: id } = record;
+    await stores.sql`
+      insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
+      values (${id}, ${stores.team.id}, ${workspaceId}, 'm', ${SHARD}, 50, false)`;
+    const given = { priority: 10, expiresAt: NOON + 100 };
+    const grant = { ...given, id: newId('grant'), amountMicros: 20, beginsAt: NOON };
+    const later = { ...given, id: newId('grant'), amountMicros: 7, beginsAt: NOON + 10 };
+    for (const one of [grant, later]) await addGrant(stores.sql, { id }, one, maker, NOON);
+    // Postgres has counted it as begun when it voids it, or never does.
+    if (ends) await countBegun(stores.sql, { id }, NOON + 10);
+    const which = stores.sql`id = ${later.id}`;
+    await voidGrants(stores.sql, { id }, { which, reason: 'r' }, { ...maker, atMs: NOON + 9 });
+    await record.verify(14, { name: 'held', micros: 6, forMs: 60_000, onExpiry: 'release' });
+    await setClock(client, NOON + (ends ? 100 : 10));
+    await record.verify(1);
+    if (!ends) await record.declare(settingsOf(id, [plain, ending], { version: 2 }));
+    await record.voidGrant(3, 2, ends ? 20 : -1, 7);
+    const [{ amounts }] = (await record.verify(0)) as [Answered];
+    await bookEvents(stores, NOON, record.lines);
+
+    const span = spanOfMonth('2027-01', 'UTC');
+    const billing = { id, workspaceId, shard: SHARD, externalMeterId: 'm' };
+    const asked = { workspaceId, billings: [billing], span, nowMs: NOON + 1_000, patienceMs: 0 };
+    const [statement] = (await makeStatements(stores, asked)).statements;
+    const told = statement!.movements.filter(({ balance }) => balance !== 'used');
+    assert.equal(
+      told.map(({ kind, micros }) => `${kind} ${micros}`),
+      movements,
+    );
+    const [used, held, total, expired] = amounts.split(' ').map(Number) as [number, number, number, number];
+    const { totalMicros, usedMicros, expiredMicros } = statement!.closing;
+    assert.equal([usedMicros, totalMicros, expiredMicros], [used, total, expired]);
+
+    // The copy goes by the clock of the books.
+    await stores.sql`update grants set begins_at = 1 where billing_id = ${id}`;
+    const copied = async () => {
+      await copyRecentUse(stores, new AbortController().signal);
+      const [row] = await stores.sql`
+        select used_micros, held_micros, greatest(total_of_account_micros, total_micros + granted_micros) as total, expired_micros
+        from billing_records where id = ${id}`;
+      return Object.values(row!);
+    };
+    assert.equal(await copied(), [used, held, total, expired]);
+    // A run that sees the last line alone, which is plain usage, says the same.
+    await stores.sql`update job_watermarks set at = ${Date.now() + DAY_MS}`;
+    const names = eventColumns.join();
+    await stores.books.client.command({
+      query: `insert into usage_events (${names}, inserted_at)
+              select ${names}, now64(3) + toIntervalDay(2) from usage_events where event_id = {id:String}`,
+      query_params: { id: record.lines.at(-1)!.id },
+    });
+    assert.equal(await copied(), [used, held, total, expired]);
+  }
 });
 
 /** Makes statements of September; tells how many characters were read for them. */
-async function september(billings: BillingRef[]): Promise<{ statements: Statement[]; read: number }> {
+async function september(
+  billings: BillingRef[],
+  onQuery = (_query: string): Promise<void> | undefined => undefined,
+): Promise<{ statements: Statement[]; read: number }> {
   const { books, redis } = stores;
   let read = 0;
   const count = <Rows>(rows: Rows): Rows => {
@@ -91,6 +181,7 @@ async function september(billings: BillingRef[]): Promise<{ statements: Statemen
     },
   });
   const query = async (asked: any) => {
+    await onQuery(asked.query);
     const answer = await books.client.query(asked);
     return { json: async () => count(await answer.json()) };
   };

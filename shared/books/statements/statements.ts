@@ -60,8 +60,8 @@ async function readParts(stores: Stores, records: Records, { span, nowMs, since 
     startDay: hasLines ? await endDayOf(sql, workspaceId, since) : FIRST_DAY,
     endDay: span.startDay,
   };
-  const granted = await readGranted(sql, ids, span, nowMs);
-  const expired = await readExpired(stores, records, span, gap.startMs);
+  const expired = await readExpired(stores, records, span, since);
+  const granted = await readGranted(sql, ids, span, nowMs, expired.classes);
   const usedBefore = await readUsed(stores, records, gap);
   const { late, open } = hasLines
     ? await readLate(stores, records, since)
@@ -102,10 +102,10 @@ function statementOf(
   ];
   // What came to be known later of a time that is closed: grants are told when they are known.
   const reached = after(opening, movements);
-  const expiredLate = line ? Math.max(0, (parts.expired.until.get(id) ?? 0) - reached.expiredMicros) : 0;
+  const expired = line && parts.expired.until.get(id);
   for (const [balance, micros] of [
     ['total', total - reached.totalMicros],
-    ['expired', expiredLate],
+    ['expired', expired === undefined ? 0 : expired - reached.expiredMicros],
   ] as const)
     if (micros !== 0) movements.push({ day: span.startDay, kind: 'late', name: '', balance, micros });
   const closing = after(opening, movements);
