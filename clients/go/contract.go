@@ -1293,6 +1293,10 @@ type StatementLine struct {
 	Proof string `json:"proof"`
 	// whether the month is closed for this record
 	Closed bool `json:"closed"`
+	// grants of months that were closed before: decimal text, exact; negative where it takes away
+	LateGranted string `json:"lateGranted"`
+	// what expired or was voided in them: decimal text, exact; negative where it takes away
+	LateExpired string `json:"lateExpired"`
 }
 
 // ListStatementsQuery is what ListStatements takes besides; what is left out has its default.

@@ -1326,6 +1326,10 @@ export type StatementLine = {
   closingRemaining: string;
   /** as in the statement */ proof: 'EXACT' | 'PENDING' | 'DIFFERENT';
   /** whether the month is closed for this record */ closed: boolean;
+  /** grants of months that were closed before: decimal text, exact; negative where it takes away */
+  lateGranted: string;
+  /** what expired or was voided in them: decimal text, exact; negative where it takes away */
+  lateExpired: string;
 };
 
 export type ListHoldsResult = NextPage & { holds: Array<OpenHold> };

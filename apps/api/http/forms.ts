@@ -29,7 +29,12 @@ export function formOf({ query: { format }, accepts }: Asked, forms = allForms):
 
 /** Rows as CSV (RFC 4180) under a header line. */
 export function csv(names: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
-  return [names, ...rows].map((row) => `${row.map(field).join(',')}\r\n`).join('');
+  return [names, ...rows].map(csvLine).join('');
+}
+
+/** A row as a line of CSV. */
+export function csvLine(row: readonly (string | number)[]): string {
+  return `${row.map(field).join(',')}\r\n`;
 }
 
 /** How a route says that it answers with CSV, too. */

@@ -837,6 +837,10 @@ StatementLine = TypedDict(
         "proof": "Literal[\"EXACT\", \"PENDING\", \"DIFFERENT\"]",
         # Whether the month is closed for this record
         "closed": "bool",
+        # Grants of months that were closed before: decimal text, exact; negative where it takes away
+        "lateGranted": "str",
+        # What expired or was voided in them: decimal text, exact; negative where it takes away
+        "lateExpired": "str",
     },
 )
 

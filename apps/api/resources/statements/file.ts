@@ -1,7 +1,7 @@
 import type { Statement as Sql } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { inChunks } from '../../../../shared/stores/clickhouse.ts';
-import { fieldsOf, lineNames, type StatementLine } from './statements.ts';
+import { lineNames, type StatementLine } from './statements.ts';
 
 /** A file has at most so many lines: they are sent along with its query. */
 export const MOST_LINES = 200_000;
@@ -9,18 +9,17 @@ export const MOST_LINES = 200_000;
 const MOST_CHUNKS = 900;
 
 /**
- * The query of a file with this text, which ClickHouse writes to its disk as it does each export. It is none of ClickHouse's own CSV: the
+ * The query of a file with these lines of text, which ClickHouse writes to its disk as it does each export. It is none of ClickHouse's own CSV: the
  * file of a closed month stays the same bytes, whatever a later version makes of CSV.
  */
-export function textFileSql(text: string): Sql {
-  // Each line of the answer ends with a line break again.
-  const { list, params } = listOf(text.split('\n').slice(0, -1));
+export function textFileSql(lines: readonly string[]): Sql {
+  const { list, params } = listOf(lines);
   return { query: `select arrayJoin(${list}) as line format LineAsString`, params };
 }
 
-/** The query of a Parquet file with lines of statements. */
-export function parquetFileSql(lines: readonly StatementLine[]): Sql {
-  const { list, params } = listOf(fieldsOf(lines).map((fields) => JSON.stringify(fields)));
+/** The query of a Parquet file with lines of statements, of which each is the JSON of its fields. */
+export function parquetFileSql(lines: readonly string[]): Sql {
+  const { list, params } = listOf(lines);
   const columns = lineNames.map((name, i) => `${columnOf(name, `fields[${i + 1}]`)} as ${name}`);
   return {
     query: `

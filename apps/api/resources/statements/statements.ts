@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox';
 import {
   movementKinds,
+  type BalanceName,
   type Balances,
   type Movement,
   type MovementKind,
@@ -168,6 +169,8 @@ export const statementLine = named(
     closingRemaining: amount('what remained at the end'),
     proof: Type.Enum(['EXACT', 'PENDING', 'DIFFERENT'], { description: 'as in the statement', examples: ['EXACT'] }),
     closed: Type.Boolean({ description: 'whether the month is closed for this record' }),
+    lateGranted: amount('grants of months that were closed before'),
+    lateExpired: amount('what expired or was voided in them'),
   }),
 );
 export type StatementLine = Static<typeof statementLine>;
@@ -182,9 +185,10 @@ export function presentLine(
   span: Span,
 ): StatementLine {
   const [first, last] = [presentBalances(opening), presentBalances(closing)];
-  const sum = (kind: MovementKind) =>
-    formatCredits(movements.filter((one) => one.kind === kind).reduce((all, { micros }) => all + micros, 0));
-  const lateUsed = movements.filter(({ kind, balance }) => kind === 'late' && balance === 'used');
+  const sum = (kind: MovementKind, of?: BalanceName) => {
+    const some = movements.filter((one) => one.kind === kind && (of ?? one.balance) === one.balance);
+    return formatCredits(some.reduce((all, { micros }) => all + micros, 0));
+  };
   return {
     billingId,
     externalMeterId,
@@ -200,7 +204,7 @@ export function presentLine(
     voided: sum('voided'),
     usage: sum('usage'),
     adjustments: sum('adjustment'),
-    late: formatCredits(lateUsed.reduce((all, { micros }) => all + micros, 0)),
+    late: sum('late', 'used'),
     events: movements.reduce(
       (all, { kind, events = 0 }) => all + (kind === 'usage' || kind === 'late' ? events : 0),
       0,
@@ -211,10 +215,12 @@ export function presentLine(
     closingRemaining: last.remaining,
     proof: proof.status,
     closed,
+    lateGranted: sum('late', 'total'),
+    lateExpired: sum('late', 'expired'),
   };
 }
 
-/** The fields of lines as texts, in the order of the columns. */
-export function fieldsOf(lines: readonly StatementLine[]): string[][] {
-  return lines.map((line) => lineNames.map((name) => String(line[name])));
+/** The fields of a line as texts, in the order of the columns. */
+export function fieldsOf(line: StatementLine): string[] {
+  return lineNames.map((name) => String(line[name]));
 }

@@ -21,7 +21,7 @@ test('CSV and Parquet have one line for each record, the same ones, in Parquet a
   const answer = await get({ format: 'parquet' });
   assert.is(answer.headers.get('content-type'), 'application/vnd.apache.parquet');
   const { types, ask } = await readParquet(answer);
-  assert.is(names.filter((name) => !otherTypes[name]).length, 14);
+  assert.is(names.filter((name) => !otherTypes[name]).length, 16);
   const expected = names.map((name) => `${name} ${otherTypes[name] ?? 'Decimal(18, 6)'}`);
   assert.is(types.join().replaceAll(/Nullable\((\w+)\)/g, '$1'), expected.join());
   const rows = await ask('select * from answer order by billingId');
