@@ -10,7 +10,7 @@ import { emptyPostgres, eventually } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
-import { checkBackup, loadBackup } from './load.ts';
+import { checkBackup, loadBackup, requireMasterKey } from './load.ts';
 import { takeBackup } from './take.ts';
 import { callsOf, column, makeCustomers, makeWorld, must, newWorkspace } from '../tests/helpers/calls.ts';
 
@@ -111,6 +111,14 @@ test('a file that is damaged anywhere, cut off or something else is refused by w
     ['"format":1', '"format":2', /a newer version of keytally made it/],
   ] as const)
     await rejects(check(edited(from, to)), told);
+});
+
+test('a master key that does not open the signing keys is refused before anything is loaded', async () => {
+  const { header } = await checkBackup(stream(backup), quiet);
+  assert.is(header.sealedUnder.length, 1);
+  requireMasterKey(header, [Buffer.alloc(32, 1), Buffer.from(world.env.MASTER_KEY!, 'base64')]);
+  const withWrongKey = () => requireMasterKey(header, [Buffer.alloc(32, 1)]);
+  assert.throws(withWrongKey, /need the master key [0-9a-f]{16}, and the one given/);
 });
 
 test('a backup fails, and says why, while no consumer moves the books on', async () => {
