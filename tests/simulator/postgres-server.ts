@@ -208,6 +208,8 @@ export async function makePostgresServer(admin: Sql) {
       if (isTransaction) simulation.release('postgres');
     };
     const inside: Inside = async (tx) => {
+      // Whatever of its statements first asks for the time, planning one included.
+      if (isTransaction) await tx`select sim.now()`;
       begun.resolve();
       let result: unknown;
       try {
