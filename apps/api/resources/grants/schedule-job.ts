@@ -95,21 +95,23 @@ function dueAfter(sql: Sql, { at, id }: Place) {
 
 /** Gives how many periods have no grant, since it would pass what a record may have. */
 async function makeDue(tx: Transaction, redis: ShardedRedis, { id, billingId, teamId }: Due): Promise<number> {
-  const [record] = await tx<[BillingRow & { deleted: boolean; nowMs: number }]>`
-    select b.*, w.deleted_at is not null as deleted, floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
+  const [record] = await tx<[BillingRow & { deleted: boolean }]>`
+    select b.*, w.deleted_at is not null as deleted
     from billing_records b join workspaces w on w.id = b.workspace_id where b.id = ${billingId} for update of b`;
   const [schedule] = await tx<(ScheduleRow & { tokenId: string; requestId: string })[]>`
     select ${schedules.columns(tx)}, token_id, request_id from grant_schedules
-    where id = ${id} and deleted_at is null and next_at <= ${record.nowMs} for update`;
+    where id = ${id} and deleted_at is null and next_at is not null for update`;
   if (!schedule) return 0;
   if (record.deleted) {
     await tx`update grant_schedules set next_at = null where id = ${id}`;
     return 0;
   }
   // What is set aside, or damaged, may not have heard of a void.
-  await readHeard(redis, record);
+  const { atMs } = (await readHeard(redis, record)).balance;
+  // By the clock that begins the period.
+  if (atMs < schedule.nextAt!) return 0;
   const maker = { teamId, tokenId: schedule.tokenId, requestId: schedule.requestId };
-  const notGranted = await makePeriods(tx, schedule, maker, record.nowMs, { limited: false });
+  const notGranted = await makePeriods(tx, schedule, maker, atMs, { limited: false });
   const origin = { teamId, tokenId: null, operation: 'grant schedule', requestId: null };
   await recordAudit(tx, origin, notGrantedLines(schedule, notGranted));
   await recordNow(tx, 'billing', [record]);

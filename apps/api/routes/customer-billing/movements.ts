@@ -77,17 +77,21 @@ export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
 
-  async handle({ sql, body, caller, changed, redis, requestId, clock }) {
+  async handle({ sql, body, caller, changed, redis, requestId }) {
     const amountMicros = typeof body.refill === 'string' ? parseCredits(body.refill) : creditsFromNumber(body.refill);
     if (!amountMicros)
-      throw invalidField('/refill', 'must be above 0 and at most 9000000000, with at most six decimals');
+      throw invalidField(
+        '/refill',
+        'must be above 0 and at most 9000000000, with at most six decimals; as text where it has more than 15 digits',
+      );
 
     const before = await requireBillingOfMeter(sql, caller, body, { lock: true });
     // What is set aside, or damaged, may not have heard of a void.
     const { balance } = await readHeard(redis, before);
-    const nowMs = clock.now();
-    const grant = { id: newId('grant'), amountMicros, priority: 50, beginsAt: nowMs, expiresAt: null };
-    await addGrant(sql, before, grant, { ...caller, requestId }, nowMs, { limited: false });
+    // By the clock that begins grants.
+    const { atMs } = balance;
+    const grant = { id: newId('grant'), amountMicros, priority: 50, beginsAt: atMs, expiresAt: null };
+    await addGrant(sql, before, grant, { ...caller, requestId }, atMs, { limited: false });
     const row = await billings.require(sql, before.id, sql`true`);
     await noteReplenished(sql, [row.id]);
     billings.say(changed, { before, after: row });

@@ -2,6 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
+import { connectPostgres } from '../../../../shared/stores/postgres.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { makeDuePeriods } from '../../resources/grants/schedule-job.ts';
 import { makeRecords, type Grant } from '../../tests/helpers/records.ts';
@@ -135,6 +136,24 @@ test('no period of a record is made while Redis has yet to hear of an earlier ch
   assert.is(await periodsOf(one), 4);
 });
 
+test("a period that Postgres takes for due is made once it is by Redis's clock, which begins it", async () => {
+  const { id } = await records.record();
+  const MINUTES_30 = 1_800_000;
+  await schedule(id, { credits: '1', every: 'day', anchorAt: Date.now() - DAY + MINUTES_30 });
+  await world.sql`create schema ahead`;
+  await world.sql`
+    create function ahead.now() returns timestamptz language sql as 'select pg_catalog.now() + interval ''1 hour'''`;
+  const url = new URL(world.env.DATABASE_URL!);
+  url.searchParams.set('search_path', 'ahead, public, pg_catalog');
+  const sql = connectPostgres(url.href);
+  await makePeriods({ sql });
+  assert.equal([await records.amounts(id), (await records.grants(id)).length], [['1', '0', '1', '0', '0'], 3]);
+  await passTime(world, redis, id, MINUTES_30);
+  await makePeriods({ sql });
+  assert.is((await records.grants(id)).length, 4);
+  await sql.end();
+});
+
 type Made = Awaited<ReturnType<typeof recordWithSchedule>>;
 
 /** A record with a grant and a schedule. */
@@ -162,8 +181,8 @@ function hideFromRedis({ id }: Made, column: string, by: 1 | -1) {
 }
 
 /** Makes what is due, beside the api, which does the same: one of them makes a period. */
-async function makePeriods(): Promise<void> {
-  const stores = { sql: world.sql, redis, metrics: makeMetrics('test'), log: makeLogger('test', 'error') };
+async function makePeriods({ sql } = { sql: world.sql }): Promise<void> {
+  const stores = { sql, redis, metrics: makeMetrics('test'), log: makeLogger('test', 'error') };
   await makeDuePeriods(stores, new AbortController().signal);
 }
 
