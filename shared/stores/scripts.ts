@@ -34,7 +34,7 @@ export const scripts = {
   reject: { atMemoryLimit: true },
   'restore-holds': { replicated: true, atMemoryLimit: true },
   'set-aside': { replicated: true, atMemoryLimit: true },
-  token: {},
+  token: { atMemoryLimit: true },
   // Moments come whether there is memory or not, and free some: what ended leaves the record.
   'bring-up-to-date': { replicated: true, atMemoryLimit: true },
   verify: { replicated: true, hasFullOutbox: true },

@@ -419,6 +419,8 @@ test('a batch that Redis has no memory for takes nothing, and what needs none is
     const changed = [node.runId(), node.notAfter(WITHIN_MS), 11, '', disabled, 0, '', '42', -1];
     const names = [keyspace.meta(SHARD), nameOf(0), nameOf(3)];
     assert.is((await node.script('apply', names, changed, WITHIN_MS))[0], 'OK');
+    // Nor whoever calls with a token that is not kept here.
+    assert.is((await node.script('token', [keyspace.meta(SHARD), 'none'], [node.runId()], WITHIN_MS))[0], 'OK');
     const after = await send({ outboxFull: false }, calls);
     assert.equal([after[0]!.fields.status, after[3]!.fields.status], ['DISABLED', 'INVALID']);
 
