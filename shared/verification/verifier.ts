@@ -100,11 +100,11 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     const { caller, body, clientAddress, isGone } = call;
     const since = waitedSince(call.patience, call.since ?? redis.clock.monotonic(), config.VERIFY_DEADLINE_MS);
     const once = idempotencyKey(call.idempotencyKey);
+    const question = packQuestion(caller, body.requestedScopes ?? []);
+    const { fields, event } = fieldsOf({ caller, body, once, question, trace: telemetry.trace() });
     const place = placeOfKey(body.key, caller.teamId);
     if (!place) return refusal(body, 'MALFORMED');
     const { home, hash: keyHash, isForeign } = place;
-    const question = packQuestion(caller, body.requestedScopes ?? []);
-    const { fields, event } = fieldsOf({ caller, body, once, question, trace: telemetry.trace() });
     if (body.billing?.hold) options.requireMemory();
     // Before anything is held: without its id nobody could settle it.
     const keys = body.billing?.hold && (await holdKeys.get(home));

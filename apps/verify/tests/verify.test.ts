@@ -40,6 +40,8 @@ test('text that is no key, and an unknown key, are INVALID, and the answer says 
   assert.equal((await verify({ key: makeKeyText('key', 7) })).body, { status: 'INVALID', reason: 'NOT_FOUND' });
   for (const key of ['nonsense', ''])
     assert.equal((await verify({ key })).body, { status: 'INVALID', reason: 'MALFORMED' });
+  // What is wrong for any key.
+  await must(400, verify({ key: 'nonsense', billing: { usage: '9000000001' } }));
 });
 
 test('a scope grants its own representation alone, with its flags, and nothing that is named like its id', async () => {
