@@ -12,8 +12,9 @@ const own = await makeConsumerWorld();
 
 test('a process marks a record once a day; it marks it again on a new day, and for another day', async () => {
   const billingId = newId('bill');
-  const markChangedDays = makeMarkChangedDays(own.sql, systemClock);
-  const marked = async (nowMs: number) => {
+  let today = NOON;
+  const markChangedDays = makeMarkChangedDays(own.sql, { ...systemClock, now: () => today });
+  const marked = async (nowMs?: number) => {
     await markChangedDays([testEvent({ timeMs: NOON, billingId })], nowMs);
     return (await own.changedDays(billingId)).map(({ mark }) => mark);
   };
@@ -27,4 +28,7 @@ test('a process marks a record once a day; it marks it again on a new day, and f
   // The clock was set back: the earlier mark may have been cleared.
   const [fourth] = await marked(NOON);
   assert.ok(fourth! > third!);
+  // What comes in late is marked before it is inserted, by a process that has had nothing since midnight: that day was rolled up.
+  today = NOON + DAY_MS;
+  assert.ok((await marked())[0]! > fourth!);
 });

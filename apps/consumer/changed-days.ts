@@ -16,14 +16,14 @@ const MARK_WITHIN_MS = 15_000;
  * stay. This saves nearly all of the writes. `nowMs` is Redis's clock, read after the insert.
  *
  * A consumer that dies after its insert is followed by another one that gets the events again, unless Redis has lost them meanwhile: so
- * days are marked before, too.
+ * days are marked before, too, by the day that this machine has: after midnight the day before is no open one.
  */
 export function makeMarkChangedDays(sql: Sql, clock: Clock) {
   let today = '';
   let marked = new Set<string>();
 
   return async function markChangedDays(events: RecordDay[], nowMs?: number): Promise<void> {
-    const day = nowMs === undefined ? today : dayOf(nowMs);
+    const day = dayOf(nowMs ?? clock.now());
     if (today !== day || marked.size > MAX_REMEMBERED) {
       today = day;
       marked = new Set();

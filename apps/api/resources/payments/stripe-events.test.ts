@@ -57,7 +57,13 @@ test('each event of a payment says which it is of, how much was paid and by whom
   assert.equal(invoice({ lines: { data: parts } }), [['in_1'], ...byInvoice, {}]);
   const many = Array.from({ length: 101 }, (_, n) => line(`p${n}`));
   assert.equal(invoice({ lines: { data: many } }), [['in_1'], ...byInvoice, undefined]);
-  const free = [null, line('a', { amount: 0 }), line('a', { amount: -1 }), line('a', { amount: undefined })];
+  const free = [
+    null,
+    line('a', { quantity: 0 }),
+    line('a', { amount: 0 }),
+    line('a', { amount: -1 }),
+    line('a', { amount: undefined }),
+  ];
   assert.equal(invoice({ lines: { data: free } }), [['in_1'], ...byInvoice, {}]);
   assert.equal(invoice({ lines: { data, has_more: true } }), [['in_1'], ...byInvoice, undefined]);
   const details = { subscription_details: { metadata: { meter: 'm' } } };

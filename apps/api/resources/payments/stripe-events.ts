@@ -119,6 +119,8 @@ function pricesOf({ data, has_more: hasMore }: Json): Record<string, number> | n
     const quantity = line['quantity'] ?? 1;
     if (isPart || price === undefined || !(Number(line['amount']) > 0)) continue;
     if (!isCount(quantity)) return null;
+    // A fee beside a count, in a period that counted nothing.
+    if (quantity === 0) continue;
     prices.set(price, (prices.get(price) ?? 0) + quantity);
   }
   return prices.size > MOST_PRICES ? null : Object.fromEntries(prices);
