@@ -17,8 +17,6 @@ const catalogue = {
     '40005 The payload sets a registered claim; leave out iss, aud, exp, iat, nbf, jti and keytally_workspaces, which the service sets.',
   credits_too_large: '40006 The sum would exceed 9000000000 credits, the most a billing record can hold.',
   invalid_cursor: '40007 The cursor is not one that this list returned; leave it out to start again.',
-  unknown_workspace_in_token:
-    '40008 A workspace in workspaceIds does not exist in your team; name only workspaces of your team.',
   bad_http: '40010 The request is not valid HTTP.',
   idempotency_key_missing: '40011 The Idempotency-Key is missing; send one, so that a retry books nothing twice.',
   negative_usage: '40012 The adjustment would make the used credits negative; give back at most what was used.',

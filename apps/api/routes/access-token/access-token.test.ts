@@ -98,8 +98,8 @@ test('a token limited to workspaces sees and revokes only tokens limited to them
 
 test('an unknown workspace and an end in the past are refused by name, and an end in seconds with a hint', async () => {
   for (const [more, code, field] of [
-    [{ workspaceIds: ['ws_01h455vb4pex5vsknk084sn02q'] }, 40008, '/workspaceIds/0'],
-    [{ workspaceIds: [await world.newWorkspace(world.team.id), 'a\u0000'] }, 40008, '/workspaceIds/1'],
+    [{ workspaceIds: ['ws_01h455vb4pex5vsknk084sn02q'] }, 40302, '/workspaceIds/0'],
+    [{ workspaceIds: [await world.newWorkspace(world.team.id), 'a\u0000'] }, 40302, '/workspaceIds/1'],
     [{ expiresAt: Date.now() - 1 }, 40004, '/expiresAt'],
     [{ expiresAt: Math.floor(Date.now() / 1000) + 3600 }, 40004, '/expiresAt'],
   ] as const) {

@@ -44,7 +44,7 @@ export const createAccessToken = route('post', '/api/v1/access-token', {
     expiresAt: Type.Optional(expiresAtInput),
   }),
   response: object({ accessToken: newAccessToken }),
-  errors: ['expires_at_past', 'permission_not_grantable', 'unknown_workspace_in_token'],
+  errors: ['expires_at_past', 'permission_not_grantable', 'workspace_forbidden'],
 
   async handle({ sql, body, caller, changed, clock }) {
     if (body.expiresAt !== undefined) requireFuture(body.expiresAt, clock.now());
@@ -145,7 +145,7 @@ async function requireKnown(sql: Query, teamId: string, workspaceIds: string[]):
   const details = workspaceIds.flatMap((workspaceId, i) =>
     known.has(workspaceId) ? [] : [{ path: `/workspaceIds/${i}`, message: 'does not exist in your team' }],
   );
-  if (details.length > 0) throw new ApiError('unknown_workspace_in_token', { details });
+  if (details.length > 0) throw new ApiError('workspace_forbidden', { details });
 }
 
 /** Whether a token made the caller's, or one above it. A leaked child would lock out those who can end it. */

@@ -89,7 +89,7 @@ test('a token that is limited to a deleted workspace and another goes on in the 
   assert.equal([await found(lost), await found(kept)], ['INVALID', 'VALID']);
   await callsOf(world, token).read(second.path);
   const wanted = { name: 't', permissions: ['key:verify'], workspaceIds: ids };
-  await refused(40008, ask('post', '/api/v1/access-token', wanted));
+  await refused(40302, ask('post', '/api/v1/access-token', wanted));
 });
 
 test('its keys are refused by the very next verification, in every shard and on every server; their link tokens too', async () => {

@@ -167,7 +167,6 @@ const given: Record<string, Given> = {
   'post /api/v1/access-token': {
     body: ({ workspace }) => ({ name: 'n', permissions: tokenPermissions, workspaceIds: [workspace] }),
     limited: 40303,
-    foreign: 40008,
   },
   'get /api/v1/access-token': { limited: 'their own' },
   'post /api/v1/webhook': {
