@@ -168,7 +168,7 @@ export const updateKey = route('patch', '/api/v1/workspace/{id}/api-key/{akid}',
 export const deleteKey = route('delete', '/api/v1/workspace/{id}/api-key/{akid}', {
   summary: 'Delete an API key for good; its record stays readable',
   description:
-    'Its secret gets INVALID before the answer. The record keeps its id. Only an import of its secret with `restore` brings it back.',
+    'Its secret gets DELETED before the answer. The record keeps its id. Only an import of its secret with `restore` brings it back.',
   permission: 'key:write',
   response: object({ apiKey }),
 
