@@ -1,3 +1,4 @@
+import { rejects } from 'node:assert/strict';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readPage } from './pages.ts';
@@ -22,4 +23,10 @@ test('a page of large items ends at a megabyte, and its cursor leads to the rest
   );
   for (const page of pages) assert.ok(JSON.stringify(page).length < 1_024 * 1_024 + 1_000);
   assert.is(pages.length, 9);
+});
+
+test('a cursor that is made up is refused where its id holds what Postgres takes for no text', async () => {
+  const rows = { read: async () => [{ id: 'key_\0' }, { id: 'key_1' }], present: (row: { id: string }) => row };
+  const { nextCursor: cursor } = await readPage('items', { limit: 1 }, 'list', rows);
+  await rejects(readPage('items', { limit: 1, cursor: cursor! }, 'list', rows), { errorName: 'invalid_cursor' });
 });

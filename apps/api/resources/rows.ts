@@ -107,9 +107,10 @@ export async function lockName(sql: Query, name: string): Promise<void> {
 /** A part of a statement. */
 export type Where = PendingQuery<PostgresRow[]>;
 
-/** The condition that columns have these values; one that is not given may have any. */
+/** The condition that columns have these values; one that is not given may have any. Nothing has NUL, which Postgres would refuse. */
 export function matching(sql: Query, values: Record<string, string | undefined>) {
   const given = Object.entries(values).filter(([, value]) => value !== undefined);
+  if (given.some(([, value]) => value!.includes('\0'))) return sql`false`;
   return given.reduce((all, [field, value]) => sql`${all} and ${sql(field)} = ${value!}`, sql`true`);
 }
 

@@ -3,6 +3,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../../shared/contract/errors.ts';
 import type { RequestOptions } from '../../../tests/helpers/request.ts';
+import { isId, newId } from '../../../shared/values/ids.ts';
 import { joinWorld, once, type Answer } from '../../../tests/helpers/world.ts';
 import type { ApiRoute } from '../http/route.ts';
 import {
@@ -23,6 +24,8 @@ import { refused } from './helpers/calls.ts';
 const BODY_LIMIT = 65_536;
 const world = await joinWorld();
 const things = await makeThings(world, world.team.token);
+
+const NONE = ['nonsense', '\u0000'];
 
 /** Another body that is valid, for operations whose good request names no resource. */
 const otherBodies: Record<string, object> = {
@@ -78,9 +81,22 @@ test('an id that is none of ours is unknown, whatever its form', async () => {
       const refusal = foreign ?? unknownThing[name];
       // The others are secrets, of which an answer says no more than that they are not valid.
       if (typeof refusal !== 'number') continue;
-      for (const answer of await send(route, make({ ...things, [name]: 'nonsense' })))
-        await refused(refusal, answer, `${nameOf(route)} with ${name}`);
+      for (const none of NONE)
+        for (const answer of await send(route, make({ ...things, [name]: none })))
+          await refused(refusal, answer, `${nameOf(route)} with ${name}`);
     }
+    // Those that a good request leaves out too.
+    const made = make(things);
+    for (const part of ['body', 'query'] as const)
+      for (const [field, { examples, items }] of Object.entries<any>(route[part]?.properties ?? {}))
+        if (isId(String((items ?? { examples }).examples?.[0]))) {
+          const answersTo = async (id: string) => {
+            const given = { ...(made[part] as object), [field]: items ? [id] : id };
+            return (await send(route, { ...made, [part]: given })).map(({ status }) => status);
+          };
+          const unknown = await answersTo(newId('ws'));
+          for (const none of NONE) assert.equal(await answersTo(none), unknown, `${nameOf(route)} with ${field}`);
+        }
   }
 });
 

@@ -6,6 +6,7 @@ import { credits, id, named, object, timestamp, whole } from '../../../../shared
 import { name, rateLimit } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
+import { isId } from '../../../../shared/values/ids.ts';
 import { within } from '../access/access.ts';
 import { checkedAlerts, creditsIn, someCreditsIn } from '../billings/billings.ts';
 import type { GrantMaker } from '../grants/classes.ts';
@@ -121,7 +122,7 @@ type StoredScope = NonNullable<NonNullable<PlanSettings['keys']>['scopes']>[numb
 
 /** The plan of a workspace that somebody is about to give: until the transaction ends it is not deleted, and its version counts as given. */
 export async function holdPlan(sql: Query, workspaceId: string, planId: string): Promise<PlanRow> {
-  await sql`select from plans where id = ${planId} for key share`;
+  if (isId(planId)) await sql`select from plans where id = ${planId} for key share`;
   return plans.require(sql, planId, within(sql, workspaceId));
 }
 
@@ -142,7 +143,7 @@ export async function keyDefaults(
   sql: Query,
   { workspaceId, externalMeterId }: { workspaceId: string; externalMeterId?: string },
 ): Promise<PlanSettings['keys']> {
-  if (externalMeterId === undefined) return undefined;
+  if (externalMeterId === undefined || !isId(workspaceId)) return undefined;
   const [row] = await sql<{ keys: PlanSettings['keys'] }[]>`
     select settings -> 'keys' as keys from billing_records b
     join plan_versions v on v.plan_id = b.plan_id and v.version = b.plan_version

@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox';
 import {
   day,
   id,
+  MOST_TEXT,
   named,
   object,
   requestIdText,
@@ -63,9 +64,11 @@ const auditEntry = named(
 );
 
 const filters = {
-  tokenId: Type.Optional(textOf(64, 'only changes that this access token made', 'tok_01kafc6v3nf0qtmhd7d5ryx2s9')),
+  tokenId: Type.Optional(
+    plainText(MOST_TEXT, 'only changes that this access token made', 'tok_01kafc6v3nf0qtmhd7d5ryx2s9'),
+  ),
   resource: Type.Optional(Type.Enum([...auditResources], { description: 'only changes of this kind of resource' })),
-  resourceId: Type.Optional(textOf(64, 'only changes of this resource', 'ws_01kafc6v3nf0qtmhd7d5ryx2s9')),
+  resourceId: Type.Optional(plainText(MOST_TEXT, 'only changes of this resource', 'ws_01kafc6v3nf0qtmhd7d5ryx2s9')),
   requestId: Type.Optional(textOf(128, 'only changes of this request', 'req-1')),
   outcome: Type.Optional(Type.Enum([...outcomes], { description: 'only lines with this outcome' })),
   address: Type.Optional(textOf(64, 'only lines of this client address', '203.0.113.7')),

@@ -1,3 +1,4 @@
+import { rejects } from 'node:assert/strict';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { copyRecentUse } from '../../../consumer/jobs/recent-use.ts';
@@ -96,6 +97,9 @@ test('of a workspace with many records, a page reads its own rows, whatever it i
   const inOrder = below.toSorted((a, b) => a - b);
   assert.equal(below, inOrder);
   assert.ok(below.length > 200, 'more than a page');
+  // As of a cursor that is made up.
+  for (const after of ['x:y', 'bill_1'])
+    await rejects(billingsAfter(world.sql, { ...all, belowMicros: 1 }, after, 1), { errorName: 'invalid_cursor' });
 });
 
 const path = (workspace = records.workspaceId): string => `/api/v1/workspace/${workspace}/customer-billings`;

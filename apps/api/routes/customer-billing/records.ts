@@ -268,7 +268,8 @@ export async function billingsAfter(
   }
   if (order === 'id') return (await billings.page(sql, isWanted, after, take)).map((row) => ({ id: row.id, row }));
   // Amounts below 0 stand in the cursor too: a text has no dot.
-  const [micros, id] = after === '' ? [null, ''] : (after.split(':') as [string, string]);
+  const [, micros = null, id = ''] = /^(-?\d{1,16}):(.+)$/.exec(after) ?? [];
+  if (after !== '' && micros === null) throw new ApiError('invalid_cursor');
   const rows = await sql<(BillingRow & { available: number })[]>`
     select ${billings.columns(sql)}, ${available(sql)} as available from billing_records b
     where ${isWanted} ${micros === null ? sql`` : sql`and (${available(sql)}, id) > (${micros}::bigint, ${id})`}

@@ -95,6 +95,7 @@ export const listMeterDestinations = listRoute('/api/v1/meter-destination', 'des
   description: 'Of one workspace, or of all that the token may use.',
   permission: 'metering:read',
   query: { workspaceId: Type.Optional(id('workspace')) },
+  errors: ['workspace_forbidden'],
 
   async open({ sql, caller, query }) {
     const { workspaceId } = query;

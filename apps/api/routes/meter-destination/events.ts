@@ -14,6 +14,7 @@ import {
 } from '../../../../shared/contract/schema-kinds.ts';
 import { externalIdOf, METERS_CHANNEL, triedAt } from '../../../../shared/stores/meters.ts';
 import { formatSum } from '../../../../shared/values/credits.ts';
+import { isId } from '../../../../shared/values/ids.ts';
 import { meterValue } from '../../../../shared/values/meter-kinds.ts';
 import { DAY_MS, dayNumber } from '../../../../shared/values/periods.ts';
 import { listRoute } from '../../http/pages.ts';
@@ -120,7 +121,7 @@ export const redeliverMeterEvents = route('post', '/api/v1/meter-destination/{mi
     const { id, measure } = await meters.require(sql, params.mid, withinSight(sql, caller), { lock: true });
     const failed = sql`
       meter_events e join meter_destinations d on d.id = e.destination_id where e.destination_id = ${id} and e.state = 'FAILED'`;
-    const wanted = body?.eventIds ? sql`e.id = any(${body.eventIds})` : sql`${triedAt(sql)} is null`;
+    const wanted = body?.eventIds ? sql`e.id = any(${body.eventIds.filter(isId)})` : sql`${triedAt(sql)} is null`;
     const measured = measure === 'events' ? sql`events * 1000000` : sql`micros`;
     const [{ redelivered }] = await sql<[{ redelivered: number }]>`
       with failed as (

@@ -66,6 +66,7 @@ export const listPaymentSources = listRoute('/api/v1/payment-source', 'sources',
   description: 'Of one workspace, or of all that the token may use.',
   permission: 'billing:read',
   query: { workspaceId: Type.Optional(id('workspace')) },
+  errors: ['workspace_forbidden'],
 
   async open({ sql, caller, query }) {
     const { workspaceId } = query;

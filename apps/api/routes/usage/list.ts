@@ -9,6 +9,7 @@ import {
 import { liveDaysOf, openBooksFile } from '../../../../shared/books/usage/query.ts';
 import type { UsageFilters, UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
+import { isId } from '../../../../shared/values/ids.ts';
 import { id, object, textOf, usageName, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
@@ -122,7 +123,7 @@ function periodsOfCursor({ interval = 'day', timezone = 'UTC' }: Given, [first, 
 
 async function filtersOf(sql: Query, given: Given): Promise<UsageFilters> {
   const { workspaceId, billingId, externalMeterId, usageName, apiKeyId, route, customerId } = given;
-  let billingIds = billingId === undefined ? undefined : [billingId];
+  let billingIds = billingId === undefined ? undefined : [billingId].filter(isId);
   if (externalMeterId !== undefined) {
     const found = await sql<{ id: string }[]>`
       select id from billing_records where workspace_id = ${workspaceId} and external_meter_id = ${externalMeterId}`;
