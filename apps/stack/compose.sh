@@ -29,6 +29,9 @@ secret() {
 on_disk() { sync "$1" 2>/dev/null || sync; }
 random_hex() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 make_secrets() {
+  # The first that is made: a first start that was cut off has no password yet.
+  [ -s secrets/master_key ] || [ ! -s secrets/postgres_password ] ||
+    fail 'secrets/master_key is missing, and another key would open nothing of what is here: put your copy there'
   mkdir -p secrets
   chmod 700 secrets
   secret master_key "$(head -c 32 /dev/urandom | base64)"

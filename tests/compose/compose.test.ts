@@ -1,5 +1,5 @@
 // docker-compose.yml agrees with our programs and with the files that it names.
-import { statSync, writeFileSync } from 'node:fs';
+import { rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -33,6 +33,12 @@ test('each secret is made once, in a folder that only its owner may enter, and a
   assert.is(new Set(Object.values(first)).size, 28);
   writeFileSync(join(folder, 'secrets/database_url'), 'postgres://own@elsewhere/keytally\n');
   assert.equal(makeSecrets(folder), { ...first, database_url: 'postgres://own@elsewhere/keytally' });
+  rmSync(join(folder, 'secrets/master_key'));
+  assert.throws(() => makeSecrets(folder), /secrets\/master_key is missing.*put your copy there/);
+  // A first start that was cut off, and a restore on a new machine, go on.
+  for (const name of Object.keys(first)) rmSync(join(folder, 'secrets', name), { force: true });
+  writeFileSync(join(folder, 'secrets/master_key'), first.master_key!);
+  assert.is(makeSecrets(folder).master_key, first.master_key);
 });
 
 test('Node gets the options with which a stack without Docker runs each program', () => {
