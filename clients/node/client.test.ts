@@ -160,6 +160,20 @@ test('an onRetry that throws ends no call, and a signal that aborts ends it betw
   assert.is(thrown, reason);
 });
 
+test('a timeout that is left undefined is the default, and one that is no time is named, not tried for ever', async () => {
+  const none = { timeoutMs: undefined } as never;
+  verify.next();
+  await Promise.all([clocked.workspaces.list({}, none), clocked.verify({ key: 'x' }, none)]);
+  assert.is(verify.seen[0]!.headers['x-keytally-timeout-ms'], '500');
+  for (const timeoutMs of [Number.NaN, Infinity, 0, -1, '1000' as unknown as number]) {
+    const named = /^(verifyT|t)imeoutMs is .+; it must be a number of milliseconds above 0$/;
+    for (const call of [clocked.workspaces.list({}, { timeoutMs }), clocked.verify({ key: 'x' }, { timeoutMs })])
+      assert.instance(await call.catch((error: unknown) => error), TypeError);
+    for (const wrong of [{ timeoutMs }, { verifyTimeoutMs: timeoutMs }])
+      assert.throws(() => keytally({ ...options, ...wrong }), named);
+  }
+});
+
 test('an unknown option is named', () => {
   const misspelt = { url: 'http://a', token: 'x', verifyURL: 'http://b' } as ClientOptions;
   assert.throws(() => keytally(misspelt), /verifyURL is not an option; the options are url, verifyUrl,/);

@@ -2,7 +2,7 @@ import type { Contract } from './contract.ts';
 import type { KeytallyError } from './error.ts';
 import { ofVerify, operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { noteClock, systemClock, type Clock } from './clock.ts';
-import { callBack, unknownOption } from './given.ts';
+import { callBack, checkedTimeout, unknownOption } from './given.ts';
 import { makeGatherer } from './gather.ts';
 import { nodeTransport } from './node-transport.ts';
 import { JSON_TYPE, repeat, send, type CallOptions, type Sender } from './send.ts';
@@ -74,7 +74,8 @@ export function keytally(options: ClientOptions): Keytally {
 export function makeClient(options: ClientOptions, clock: Clock): Keytally {
   const unknown = unknownOption(options, optionNames);
   if (unknown) throw new TypeError(`keytally(): ${unknown}`);
-  const { timeoutMs = TIMEOUT_MS, verifyTimeoutMs = VERIFY_TIMEOUT_MS } = options;
+  const timeoutMs = checkedTimeout('timeoutMs', options.timeoutMs ?? TIMEOUT_MS);
+  const verifyTimeoutMs = checkedTimeout('verifyTimeoutMs', options.verifyTimeoutMs ?? VERIFY_TIMEOUT_MS);
   const api = baseUrl('url', options.url);
   const verify = options.verifyUrl === undefined ? api : baseUrl('verifyUrl', options.verifyUrl);
   const sender: Sender = {
@@ -91,7 +92,8 @@ export function makeClient(options: ClientOptions, clock: Clock): Keytally {
       const { path, ...request } = requestOf(operation, input);
       const hasIdempotencyKeys = ofVerify.has(operation);
       const url = (hasIdempotencyKeys ? verify : api) + path;
-      return send(sender, { ...request, url, hasIdempotencyKeys }, { timeoutMs: defaultMs, ...callOptions });
+      const timeoutMs = callOptions.timeoutMs ?? defaultMs;
+      return send(sender, { ...request, url, hasIdempotencyKeys }, { ...callOptions, timeoutMs });
     };
   const mapValues = <T, R>(object: Record<string, T>, map: (value: T) => R) =>
     Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]));
@@ -103,7 +105,7 @@ export function makeClient(options: ClientOptions, clock: Clock): Keytally {
     ...groups,
     drain: () => settled(client),
     async verify(input: object = {}, callOptions: CallOptions = {}) {
-      const options = { timeoutMs: verifyTimeoutMs, ...callOptions };
+      const options = { ...callOptions, timeoutMs: callOptions.timeoutMs ?? verifyTimeoutMs };
       const { idempotencyKey = crypto.randomUUID(), requestId } = options;
       return repeat(sender, options, (timeoutMs) => gather({ input, idempotencyKey, requestId, timeoutMs }));
     },

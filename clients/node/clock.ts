@@ -7,10 +7,13 @@ export type Clock = {
   pause(ms: number, signal: AbortSignal | undefined): Promise<void>;
 };
 
+// A timer of more ends at once.
+const LONGEST_MS = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => performance.now(),
   after(ms, act, inBackground = false) {
-    const timer = setTimeout(act, ms);
+    const timer = setTimeout(act, Math.min(ms, LONGEST_MS));
     if (inBackground) (timer as { unref?: () => void }).unref?.();
     return () => clearTimeout(timer);
   },
@@ -20,10 +23,13 @@ export const systemClock: Clock = {
         clearTimeout(timer);
         reject(signal!.reason as Error);
       };
-      const timer = setTimeout(() => {
-        signal?.removeEventListener('abort', stop);
-        resolve();
-      }, ms);
+      const timer = setTimeout(
+        () => {
+          signal?.removeEventListener('abort', stop);
+          resolve();
+        },
+        Math.min(ms, LONGEST_MS),
+      );
       signal?.addEventListener('abort', stop, { once: true });
     });
   },

@@ -11,6 +11,12 @@ export function unknownOption<Options extends object>(
   return `${unknown} is not an option; the options are ${Object.keys(names).join(', ')}`;
 }
 
+/** A timeout, unless it is none: a call would end at once, or never. */
+export function checkedTimeout(name: string, ms: number): number {
+  if (Number.isFinite(ms) && ms > 0) return ms;
+  throw new TypeError(`${name} is ${String(ms)}; it must be a number of milliseconds above 0`);
+}
+
 /** Calls a function of the guarded program. Its mistakes end nothing here, and are printed. */
 export function callBack<Args extends unknown[]>(
   name: string,

@@ -1,5 +1,6 @@
 import type { Clock } from './clock.ts';
 import { errorOf, isPassing, KeytallyError } from './error.ts';
+import { checkedTimeout } from './given.ts';
 import type { Exchange, HttpAnswer, Transport } from './transport.ts';
 
 export type CallOptions = {
@@ -58,7 +59,7 @@ export async function repeat<Result>(
   { timeoutMs, signal }: CallOptions & { timeoutMs: number },
   attempt: (timeoutMs: number) => Exchange<Result>,
 ): Promise<Result> {
-  const until = clock.now() + timeoutMs;
+  const until = clock.now() + checkedTimeout('timeoutMs', timeoutMs);
   let answered: KeytallyError | undefined;
   let mayBeDebited = false;
   for (let attempts = 0; ; attempts++) {
