@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import re
 import threading
@@ -66,8 +67,8 @@ class ClientCore(Generic[_Http]):
         self._api = _base_url("url", url)
         self._verify_url = self._api if verify_url is None else _base_url("verify_url", verify_url)
         self._token = _checked_token(token)
-        self._timeout = timeout
-        self._verify_timeout = verify_timeout
+        self._timeout = _checked_timeout("timeout", timeout)
+        self._verify_timeout = _checked_timeout("verify_timeout", verify_timeout)
         self._on_retry: OnRetry = on_retry or (lambda _: None)
         self._given_http: _Http | None = http
         self._open()
@@ -85,7 +86,7 @@ class ClientCore(Generic[_Http]):
 
     async def _repeat(self, seconds: float, attempt: Callable[[float], Awaitable[_Result]]) -> _Result:
         """Attempts something with a part of the time that is left, and again while that may help."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + _checked_timeout("timeout", seconds)
         answered: KeytallyError | None = None
         may_be_debited = False
         attempts = 0
@@ -330,3 +331,9 @@ def _checked_token(token: str | None) -> str:
         return token
     is_what = "wrong" if token else "missing"
     raise ValueError(f"token is {is_what}; give an access token, e.g. KEYTALLY_TOKEN, without spaces and line breaks")
+
+
+def _checked_timeout(option: str, seconds: float) -> float:
+    if isinstance(seconds, (int, float)) and 0 < seconds < math.inf:
+        return seconds
+    raise ValueError(f"{option} is {seconds}; it must be a number of seconds above 0")

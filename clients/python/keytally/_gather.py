@@ -46,8 +46,8 @@ class Attempt:
 def outgoing_of(attempts: Sequence[Attempt], token: str) -> Outgoing:
     headers = headers_of(token, JSON_TYPE, True)
     # Verify need not decide what comes too late for all of them.
-    rest_ms = int((max(one.until for one in attempts) - time.monotonic()) * 1000)
-    headers["X-Keytally-Timeout-Ms"] = str(min(max(1, rest_ms), 9_999_999))
+    rest = max(one.until for one in attempts) - time.monotonic()
+    headers["X-Keytally-Timeout-Ms"] = str(max(1, int(min(rest, 9_999) * 1000)))
     if len(attempts) == 1:
         return Outgoing("POST", VERIFY_PATH, {**headers, **attempts[0].headers}, attempts[0].json)
     verifications = []

@@ -13,6 +13,7 @@ from stack import (
     eventually,
     hold_up,
     new_async_client,
+    new_client,
     serving,
 )
 
@@ -40,6 +41,20 @@ class OneTurn(unittest.IsolatedAsyncioTestCase):
                 asked[0].answer(200, {"results": [VALID, VALID]})
                 self.assertEqual(await second, VALID)
                 self.assertTrue(first.cancelled())
+
+    async def test_a_timeout_that_is_none_is_named_and_fails_its_call_alone(self) -> None:
+        with serving(as_valid) as (url, asked):
+            async with new_async_client(url) as client:
+                wrong: list[Any] = [math.inf, math.nan, 0, None, "1"]
+                calls = [client.verify({"key": "a"}, timeout=seconds) for seconds in [1e308, *wrong]]
+                first, *errors = await asyncio.gather(*calls, return_exceptions=True)
+                self.assertEqual((first, [one.keys for one in asked]), (VALID, [["a"]]))
+                for error in errors:
+                    self.assertRegex(repr(error), r"ValueError\(.timeout is \w+; it must be a number of seconds")
+        for option in ["timeout", "verify_timeout"]:
+            given: dict[str, Any] = {option: math.nan}
+            with self.assertRaisesRegex(ValueError, f"{option} is nan"):
+                new_client(**given)
 
     async def test_an_input_that_cannot_be_sent_is_an_error_of_its_call_alone(self) -> None:
         with serving(as_valid) as (url, asked):
