@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import threading
 import time
 import uuid
@@ -21,7 +23,8 @@ ClientT = TypeVar("ClientT", Client, AsyncClient)
 
 # Less than the 60 s of an Idempotency-Key, after which a call would be debited again: also with the last of its repetitions.
 _REPEATABLE_SECONDS = 50.0
-_LONGEST_ATTEMPT = 9.0
+# Short, as the next round repeats it: one that gets no answer must not hold up the others until these are in doubt.
+_LONGEST_ATTEMPT = 1.0
 _PAUSE = 1.0
 
 
@@ -85,17 +88,26 @@ class _Kept(Generic[ClientT]):
         while True:
             await self._client._sleep(_PAUSE)
             self.away = self.away and not await self._client._ready()
-            for call in [] if self.away else list(self._calls):
-                outcome = await self._outcome_of(call)
-                if outcome is None:
-                    continue
-                if outcome != "VALID":
-                    call_back("on_lost", self._on_lost, call.input, outcome)
-                with self._lock:
-                    self._calls.remove(call)
-                    self._is_sending = len(self._calls) > 0
-                    if not self._is_sending:
-                        return
+            if not self.away:
+                # Those that are in doubt soonest first.
+                await self._settle_all(sorted(self._calls, key=lambda call: call.sent_at or math.inf))
+            with self._lock:
+                self._is_sending = len(self._calls) > 0
+                if not self._is_sending:
+                    return
+
+    async def _settle_all(self, calls: list[KeptCall]) -> None:
+        for call in calls:
+            await self._settle(call)
+
+    async def _settle(self, call: KeptCall) -> None:
+        outcome = await self._outcome_of(call)
+        if outcome is None:
+            return
+        if outcome != "VALID":
+            call_back("on_lost", self._on_lost, call.input, outcome)
+        with self._lock:
+            self._calls.remove(call)
 
     async def _outcome_of(self, call: KeptCall) -> Lost | None:
         """Sends a call; gives `None` where it is not decided now."""
@@ -142,6 +154,9 @@ class KeptUsage(_Kept[Client]):
 
 class AsyncKeptUsage(_Kept[AsyncClient]):
     """The same for an `AsyncClient`: sent by a task of its event loop."""
+
+    async def _settle_all(self, calls: list[KeptCall]) -> None:
+        await asyncio.gather(*map(self._settle, calls))
 
     async def flush(self, timeout: float = 10.0) -> int:
         """Waits until the kept calls are decided, at most for so long, and gives how many are left. Call it before the process ends."""

@@ -24,7 +24,7 @@ from stack import (
     serving,
 )
 
-from keytally import AsyncClient, KeptUsage, KeytallyError, OptionError, asgi, wsgi
+from keytally import AsyncClient, AsyncKeptUsage, KeptUsage, KeytallyError, OptionError, asgi, wsgi
 from keytally._hold import AsyncHold, Hold
 from keytally._kept import KeptCall
 from keytally.fastapi import Guard
@@ -126,6 +126,16 @@ async def newest(asked: list[Asked], count: int) -> Asked:
     """The last of so many requests, once it came."""
     await asyncio.to_thread(eventually, f"{count} requests", lambda: len(asked) == count)
     return asked[-1]
+
+
+class KeptCallsOfTasks(unittest.IsolatedAsyncioTestCase):
+    async def test_they_leave_together_and_those_that_may_be_debited_first(self) -> None:
+        with serving(as_valid) as (url, asked):
+            async with new_async_client(url) as client:
+                kept = AsyncKeptUsage(client, on_lost=lambda *_: None)
+                kept.keep(KeptCall({"key": "new"}), was_answered=True)
+                kept.keep(KeptCall({"key": "old"}, "b", time.monotonic()), was_answered=True)
+                self.assertEqual((await kept.flush(60), [one.keys for one in asked]), (0, [["old", "new"]]))
 
 
 class Cancelled(unittest.IsolatedAsyncioTestCase):
