@@ -105,6 +105,15 @@ consumers:
   ],
   [
     'kong',
+    json(
+      `{ consumers: [{ username: u, keyauth_credentials: [null, { key: k }] }, { keyauth_credentials: [{ key: k }], plugins: [cors] }] }`,
+    ),
+    `entry 1: { refused: a credential is no JSON object }
+     entry 1 again: { item: { name: u, key: k, customerId: u } }
+     entry 2: { refused: a plugin is no JSON object }`,
+  ],
+  [
+    'kong',
     JSON.stringify({ data: [{ key: 'k', consumer: { id: 'i' } }], next: '/key-auths?offset=abc', offset: 'abc' }),
     `entry 1: { item: { name: Kong key, key: k, customerId: i } }
      the document: { refused: '${onePage('next')}' }`,
@@ -234,6 +243,7 @@ test('a file that can not be read is refused as a whole; so is a table whose col
     ['keys', Buffer.from('\uFEFF{"key":"k"}', 'utf16le'), /^the file is not UTF-8/],
     ['kong', '{"data": [{"key": "k"}, {"key": "k', /no whole JSON document$/],
     ['kong', 'a: "sk-secret', /^the file is neither JSON nor YAML$/],
+    ['kong', '{"consumers": {"u": {}}}', /^consumers is no list$/],
     ['kong', 'sk-secret', /^the file is no JSON object$/],
     ['unkey', csv('a-key,n', 'another,n'), /^line 1 must name the columns, and one of /],
     ['litellm', csv('a-key,n'), /^line 1 must name the columns, and one of /],

@@ -1,5 +1,5 @@
 import type { Limit } from '../../shared/contract/limits.ts';
-import { given, nameOf, reader } from './fields.ts';
+import { asObject, given, nameOf, reader } from './fields.ts';
 import type { Found } from './rows.ts';
 
 type Fields = Record<string, unknown>;
@@ -14,7 +14,9 @@ export const kong = {
   unread: [...gateway, 'partials'],
   of(document: Fields) {
     const consumers = new Map<unknown, Fields>();
-    for (const one of (document['consumers'] ?? []) as (Fields | null)[])
+    const listed = document['consumers'] ?? [];
+    if (!Array.isArray(listed)) throw new Error('consumers is no list');
+    for (const one of listed as (Fields | null)[])
       for (const name of [one?.['id'], one?.['username']]) if (one && name) consumers.set(name, one);
     return (value: Fields, list: string): Found[] => {
       if (list === 'consumers') return ofConsumer(value);
@@ -29,11 +31,17 @@ function ofConsumer(value: Fields): Found[] {
   const of = reader(value);
   const names = { id: of('id'), username: of('username'), custom_id: of('custom_id') };
   const credentials = of.raw('keyauth_credentials');
-  const keys = Array.isArray(credentials) ? (credentials as Fields[]) : [];
+  const keys = Array.isArray(credentials) ? (credentials as unknown[]) : [];
   const { limits, lost } = limitsOf(of.raw('plugins'), keys.length);
   const others = [...lost, ...of.others(times)];
   if (keys.length === 0) return others.length > 0 ? [{ aside: true, lost: others }] : [];
-  const found = keys.map((key) => ofKey(key, names, limits));
+  const found = keys.map((key): Found => {
+    try {
+      return ofKey(asObject('a credential', key), names, limits);
+    } catch (error) {
+      return { refused: (error as Error).message, lost: [] };
+    }
+  });
   found[0]!.lost.push(...others);
   return found;
 }
@@ -59,7 +67,7 @@ const windows = ['minute', 'hour', 'day', 'month', 'year'] as const;
 
 /** The limits of a consumer's plugin rate-limiting, for each of its keys; and what of its plugins has no place. */
 function limitsOf(plugins: unknown, keys: number): { limits: Fields; lost: string[] } {
-  const all = Array.isArray(plugins) ? (plugins as Fields[]) : [];
+  const all = Array.isArray(plugins) ? plugins.map((one) => asObject('a plugin', one)) : [];
   const isLimiting = (one: Fields) => one['name'] === 'rate-limiting' && one['enabled'] !== false && keys > 0;
   const limiting = all.find(isLimiting);
   const config = (limiting?.['config'] ?? {}) as Fields;
