@@ -77,7 +77,7 @@ test('a customer is made, found, given credits for good, until a day and by a sc
 
 test('a plan is made, chosen for a new customer, changed for all, and replaced when the period ends', async () => {
   const { page } = await own.open('plans');
-  const free = { Name: 'free', Allowance: '10', 'Credits at the start, once': '5', 'They end after days': '14' };
+  const free = { Name: 'free', Allowance: '10', 'Credits at the start, once': '5', 'They end after days': '0.5' };
   await answer(page, 'New plan', 'New plan', free);
   await rowOf(page, 'Plans', 'free').getByText('10 every month, 5 once (trial)').waitFor();
   await answer(page, 'New plan', 'New plan', { Name: 'pro', Allowance: '1000', 'Spend cap': '9' });
@@ -96,6 +96,8 @@ test('a plan is made, chosen for a new customer, changed for all, and replaced w
   await changeTo('pro', 'now');
   await page.getByText('1,000 credits available').waitFor();
   await press(page, 'Plans');
+  await answer(page, 'Edit free', 'Edit the plan', { Name: 'basic' });
+  await rowOf(page, 'Plans', 'basic').waitFor();
   await press(page, 'Edit pro');
   await tick(page, 'Also for all customers that have it, from their next period on');
   await fill(page, { 'Spend cap': '8' });

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { meterKinds, type MeterKind } from '../../../../shared/values/meter-kinds.ts';
 import { call, type Input, type Output } from '../data/call.ts';
+import { changedNames, namesIn, textOfNames } from '../data/event-names.ts';
 import { useAnswer, useMay, useWorkspace } from '../data/hooks.ts';
 import { Ask, Dialog, Opens, Switch } from '../parts/dialog.tsx';
 import { Field, Form } from '../parts/form.tsx';
@@ -90,9 +91,9 @@ export function Meter({ id: mid }: { id: string }) {
         fields={[
           { name: 'name', label: 'Name', required: true, value: name },
           { name: 'secret', label: 'Secret', as: 'password', hint: 'Empty: it stays.' },
-          { ...namesField, value: textOf(eventNames) },
+          { ...namesField, value: textOfNames(eventNames) },
         ]}
-        onSubmit={({ eventNames: names, ...given }) => change({ ...given, eventNames: namesIn(names) })}
+        onSubmit={({ eventNames: names, ...given }) => change({ ...given, ...changedNames(eventNames, names) })}
       />
       <Switch is={enabled} onChange={change} />
       <Ask
@@ -114,7 +115,7 @@ export function Meter({ id: mid }: { id: string }) {
               ['Why', lastError],
               ['Kind', destination.kind],
               ['URL', destination.url],
-              ['Event names', textOf(destination.eventNames) || <None>as the usage names</None>],
+              ['Event names', textOfNames(destination.eventNames) || <None>as the usage names</None>],
               ['Last sent', lastSentAt ? <Time at={lastSentAt} /> : <None>nothing yet</None>],
               ['Waiting', <Amount of={destination.waitingEvents} />],
               ['Oldest hour that waits', waitingSince && <Time at={waitingSince} />],
@@ -199,15 +200,4 @@ function stateOf({ enabled, failingSince, failedEvents }: Destination): Standing
   if (!enabled) return ['idle', 'Disabled'];
   if (failingSince !== undefined) return ['bad', 'Failing'];
   return failedEvents > 0 ? ['bad', 'Some failed'] : ['good', 'Enabled'];
-}
-
-function textOf(names: Record<string, unknown>): string {
-  return Object.entries(names)
-    .map(([name, called]) => `${name}=${(called as string | null) ?? ''}`)
-    .join(', ');
-}
-
-function namesIn(text = ''): Record<string, string | null> {
-  const pairs = [...text.matchAll(/([^,=]+)=([^,]*)/g)];
-  return Object.fromEntries(pairs.map(([, name = '', called = '']) => [name.trim(), called.trim() || null]));
 }

@@ -35,7 +35,7 @@ export type FieldData = {
   required?: true;
   autofocus?: true;
   maxLength?: number;
-} & Partial<Record<'placeholder' | 'min', string>>;
+} & Partial<Record<'placeholder' | 'min' | 'step', string>>;
 
 type ValueOf<F extends FieldData> = F extends { as: 'check' }
   ? boolean

@@ -19,6 +19,8 @@ export function spendingOf({ allowOverages, spendCap }: Partial<Pick<Billing, 'a
 type Plan = ItemOf<'get /api/v1/workspace/{id}/plans'>;
 
 const DAY_S = 86_400;
+// The least is a minute.
+const DAYS = { as: 'number', min: '0.0006', step: 'any' } as const;
 const FOR_ALL = 'Also for all customers that have it, from their next period on';
 
 /** What customers are sold: their credits, bounds and defaults of keys under one name. */
@@ -31,10 +33,12 @@ export function Plans() {
     fieldsOf,
     add: (given) =>
       call('post /api/v1/workspace/{id}/plan', { id, ...settingsIn(given), spendCap: given.spendCap ?? undefined }),
-    change(plan, given) {
+    async change({ id: pid }, given) {
+      // As it is by now: grants and schedules are written as a whole.
+      const { plan } = await call('get /api/v1/workspace/{id}/plan/{pid}', { id, pid });
       const { all, spendCap } = given;
       const change = { ...settingsIn(given, plan), spendCap, apply: all ? 'all' : 'new' } as const;
-      return call('patch /api/v1/workspace/{id}/plan/{pid}', { id, pid: plan.id, ...change });
+      return call('patch /api/v1/workspace/{id}/plan/{pid}', { id, pid, ...change });
     },
     remove: ({ id: pid }) => call('delete /api/v1/workspace/{id}/plan/{pid}', { id, pid }),
     keeps: 'Limits, alerts, scopes and further allowances of a plan are set by the api, and stay.',
@@ -111,7 +115,7 @@ function fieldsOf({ id, name, grants, schedules, ...spending }: Partial<Plan>) {
     { name: 'credits', label: 'Allowance', as: 'credits', value: allowance?.credits, hint: 'Empty: none.' },
     { name: 'every', label: 'Every', options: ['month', 'year', 'week', 'day'], value: allowance?.every },
     { name: 'trial', label: 'Credits at the start, once', as: 'credits', value: trial?.credits },
-    { name: 'days', label: 'They end after days', as: 'number', min: '1', value: days, hint: 'Empty: never.' },
+    { name: 'days', label: 'They end after days', ...DAYS, value: days, hint: 'Empty: never.' },
     below,
     { ...cap, clears: true },
     ...(id === undefined ? [] : ([{ name: 'all', label: FOR_ALL, as: 'check' }] as const)),
@@ -124,7 +128,8 @@ function settingsIn(given: Given<ReturnType<typeof fieldsOf>>, { grants = [], sc
   const [first, ...otherGrants] = grants;
   const [main, ...otherSchedules] = schedules;
   const { expiresIn: _, ...ofFirst } = first ?? { name: 'trial', priority: 10 };
-  const start = trial && { ...ofFirst, credits: trial, ...(days !== undefined && { expiresIn: days * DAY_S }) };
+  const ends = days !== undefined && { expiresIn: Math.round(days * DAY_S) };
+  const start = trial && { ...ofFirst, credits: trial, ...ends };
   return {
     name,
     allowOverages,
