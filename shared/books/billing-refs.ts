@@ -11,16 +11,12 @@ export function billingRefsAfter(
   after: string,
   limit: number,
 ) {
-  const page = sql`id > ${after} order by id limit ${limit}`;
-  const columns = sql`id, shard, workspace_id, external_meter_id`;
-  // So many of each shard, by an index: a list of shards has none in this order.
-  if (typeof which === 'object' && 'shards' in which)
-    return sql<BillingRef[]>`
-      select ${columns} from unnest(${which.shards}::smallint[]) as of_shard (number)
-      cross join lateral (select * from billing_records where shard = of_shard.number and ${page}) as of_one
-      order by id limit ${limit}`;
-  const wanted = which === 'all' ? sql`` : sql`id = any(${which.ids}) and`;
-  return sql<BillingRef[]>`select ${columns} from billing_records where ${wanted} ${page}`;
+  const wanted =
+    which === 'all' ? sql`` : 'ids' in which ? sql`id = any(${which.ids}) and` : sql`shard = any(${which.shards}) and`;
+  return sql<BillingRef[]>`
+    select id, shard, workspace_id, external_meter_id from billing_records
+    where ${wanted} id > ${after}
+    order by id limit ${limit}`;
 }
 
 /** The name in Redis of a record's settings and balance. */

@@ -14,7 +14,6 @@ import { openShards } from '../../../shared/stores/fence.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
-import { chunks } from '../../../shared/values/chunks.ts';
 import { batchesById } from '../sync/batches.ts';
 import { postgresPosition, isPostgresStale, type StalePostgresWatch } from '../sync/sweeper.ts';
 import { fillLimits } from './fill-limits.ts';
@@ -30,11 +29,7 @@ export type ReopenOptions = RebuildStores & {
 const LOOK_EVERY_MS = 500;
 const CLOSED_AT_LEAST_MS = 1_000;
 const RENEW_EVERY_MS = 1_000;
-// The books have records in the order of their ids: the pages of more shards together reach over fewer of others. While balances of
-// some are made, the next ones are written.
-const FILLED_TOGETHER = 8;
-const GROUPS_AT_ONCE = 2;
-const WRITTEN_AT_ONCE = 4;
+const FILLED_AT_ONCE = 4;
 const DRAINED_WITHIN_MS = 5_000;
 const LOOK_AT_LOGS_EVERY_MS = 100;
 
@@ -71,7 +66,7 @@ export function keepShardsOpen(options: ReopenOptions): Loop {
  * 2. Write what those missed that kept their data, and open them in a new epoch. After a crash before the opening they stay closed:
  *    verify answers 503, never wrongly.
  * 3. Close the others for whoever opens them, wipe them once what is left of their logs is on its way to the books, and fill and open them
- *    some at a time. After a crash those that are left are closed and empty; the next builder starts them from the beginning.
+ *    one by one. After a crash those that are left are closed and empty; the next builder starts them from the beginning.
  */
 export async function reopen(
   options: ReopenOptions,
@@ -146,31 +141,20 @@ async function openClaimed(
   await drain(node, toFill);
   await wipe(node, token, toFill, known);
   const failures: unknown[] = [];
-  // A shard that fails alone holds up no other.
-  const noteFailure = (error: unknown) => {
-    if (error instanceof ApiError) throw error;
-    failures.push(error);
-  };
-  await mapLimited(chunks(toFill, FILLED_TOGETHER), GROUPS_AT_ONCE, async (group) => {
-    const written: Claim[] = [];
-    await mapLimited(group, WRITTEN_AT_ONCE, async (one) => {
-      try {
-        await writeWhole(stores, entryGrant, one.shard);
-        // Before the holds, which come back with the balances and are added.
-        await fillLimits(stores, one.shard, writeGrant);
-        written.push(one);
-      } catch (error) {
-        noteFailure(error);
-      }
-    });
+  await mapLimited(toFill, FILLED_AT_ONCE, async (one) => {
     try {
+      await writeWhole(stores, entryGrant, one.shard);
+      // Before the holds, which come back with the balances and are added.
+      await fillLimits(stores, one.shard, writeGrant);
       const records = batchesById<BillingRef>((after, most) =>
-        billingRefsAfter(sql, { shards: shardsOf(written) }, after, most),
+        billingRefsAfter(sql, { shards: [one.shard] }, after, most),
       );
       for await (const some of records) await rebuildBalances(stores, some.map(neverSetAside), writeGrant);
-      await openUp(written);
+      await openUp([one]);
     } catch (error) {
-      noteFailure(error);
+      // A shard that fails alone holds up no other.
+      if (error instanceof ApiError) throw error;
+      failures.push(error);
     }
   });
   if (failures.length > 0) throw failures[0];
