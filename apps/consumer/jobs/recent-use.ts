@@ -17,7 +17,7 @@ export async function copyRecentUse({ sql, books }: Stores, signal: AbortSignal)
   const [clock] = await readRows<[nowMs: string]>(books, 'select toUnixTimestamp64Milli(now64(3))');
   const insertedFromMs = Math.max(0, (watermark?.at ?? 0) - MARGIN_MS);
   await copyLastUsed({ sql, books }, insertedFromMs, signal);
-  await copyUsedCredits({ sql, books }, { insertedFromMs, nowMs: Number(clock![0]) }, signal);
+  await copyUsedCredits({ sql, books }, insertedFromMs, signal);
   await sql`
     insert into job_watermarks (job, at) values ('recent_use', ${Number(clock![0])})
     on conflict (job) do update set at = excluded.at`;
@@ -48,11 +48,7 @@ async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, sign
 /** `late`: what was granted of what only Redis has begun. */
 type Amounts = { used: number; held: number; expired?: number; late?: number };
 
-async function copyUsedCredits(
-  stores: Stores,
-  { insertedFromMs, nowMs }: { insertedFromMs: number; nowMs: number },
-  signal: AbortSignal,
-): Promise<void> {
+async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: AbortSignal): Promise<void> {
   const answer = await stores.books.client.query({
     query: `select billing_id, argMax(used_micros, (epoch, seq, number)), argMax(held_micros, (epoch, seq, number)),
               max(kind = 'moment' or arrayExists(change -> change.4 != 0, classes))
@@ -71,14 +67,14 @@ async function copyUsedCredits(
     const amounts = new Map(
       rows.map(([id, used, held]): [string, Amounts] => [id, { used: Number(used), held: Number(held) }]),
     );
-    const voids = await readLateVoids(stores.sql, [...amounts.keys()], nowMs);
+    const voids = await readLateVoids(stores.sql, [...amounts.keys()]);
     // What has expired is a sum of all its lines, and what was granted of late voids. And a late event is not the last one: newer events
     // may have been inserted before the time that this run looks at.
     const whole = rows.filter(([id, , , isWhole]) => isWhole === 1 || voids.has(id));
     const records = whole.map(([id, , , , workspaceId]) => ({ id, workspaceId }));
     for (const [id, { lastMicros, lastHeldMicros, classes }] of await readBooked(stores, records)) {
       const expired = sum([...classes.values()].map(({ expiredMicros }) => expiredMicros));
-      const late = sum((voids.get(id) ?? []).map((one) => takenOf(classes, one)));
+      const late = sum((voids.get(id) ?? []).map(({ number }) => takenOf(classes, number)));
       if (lastMicros !== undefined) amounts.set(id, { used: lastMicros, held: lastHeldMicros, expired, late });
     }
     await store(stores.sql, amounts);

@@ -1,5 +1,6 @@
 import type { Query } from '../../stores/postgres.ts';
 import type { Balance } from '../balances.ts';
+import { readLateVoids, takenOf, type LateVoid } from '../late-voids.ts';
 import { sum, type BookedRecord } from '../sums/booked.ts';
 
 /** What an account says of all its grants together, beside what Postgres and the books know of each. */
@@ -24,51 +25,46 @@ export async function proveGrants(
 ): Promise<Map<string, GrantProof>> {
   const asked = compared.filter(({ balance: { account, atMs } }) => account && account.untilMs > atMs);
   if (asked.length === 0) return new Map();
+  const ids = asked.map(({ balance }) => balance.billing.id);
+  // Before the records: one that changes meanwhile is left out.
+  const voids = await readLateVoids(sql, ids);
   const rows = await sql<Known[]>`
-    select b.id, b.version, b.last_adjustment, (b.total_micros + b.granted_micros + coalesce(u.micros, 0))::bigint as granted_micros,
-           coalesce(v.numbers, '{}') as voided_to_come
-    from unnest(${asked.map(({ balance }) => balance.billing.id)}::text[], ${asked.map(({ balance }) => balance.atMs)}::bigint[])
-      as r (id, at)
+    select b.id, b.version, b.last_adjustment, (b.total_micros + b.granted_micros + coalesce(u.micros, 0))::bigint as granted_micros
+    from unnest(${ids}::text[], ${asked.map(({ balance }) => balance.atMs)}::bigint[]) as r (id, at)
     join billing_records b on b.id = r.id
     cross join lateral (
       select sum(amount_micros) as micros from grants
-      where billing_id = b.id and before_micros is null and voided_at is null and begins_at <= r.at) u
-    -- Where Redis heard of the void late, they have begun; their lines are of the class that each became, or of their own where a rebuild
-    -- knew none other that began.
-    cross join lateral (
-      select array_agg(distinct own.number) as numbers from grants g
-      left join grant_classes c on c.billing_id = b.id and c.ref = g.class and not exists (
-        select from grants o where o.billing_id = b.id and o.class = g.class and (o.before_micros is not null or o.voided_at is null))
-      cross join unnest(array[g.void_number, c.number]) as own (number)
-      where g.billing_id = b.id and g.before_micros is null and g.voided_at is not null and own.number is not null) v`;
+      where billing_id = b.id and before_micros is null and voided_at is null and begins_at <= r.at) u`;
   const known = new Map(rows.map((row) => [row.id, row]));
   return new Map(
     asked.flatMap(({ balance, booked }): [string, GrantProof][] => {
       const row = known.get(balance.billing.id);
-      const proof = row && prove(balance, booked, row);
+      const proof = row && prove(balance, booked, row, voids.get(row.id));
       return proof ? [[balance.billing.id, proof]] : [];
     }),
   );
 }
 
-type Known = { id: string; version: number; lastAdjustment: number; grantedMicros: number; voidedToCome: number[] };
+type Known = { id: string; version: number; lastAdjustment: number; grantedMicros: number };
 
-function prove(balance: Balance, { classes }: BookedRecord, row: Known): GrantProof | undefined {
+function prove(
+  balance: Balance,
+  { classes }: BookedRecord,
+  row: Known,
+  voids: LateVoid[] = [],
+): GrantProof | undefined {
   const { state } = balance.account!;
   if (state.version !== row.version || balance.adjustment !== row.lastAdjustment) return undefined;
   const { totalMicros = 0, expiredMicros = 0 } = balance;
-  const takenOf = (number: number) => {
-    const { usedMicros = 0, heldMicros = 0, expiredMicros: expired = 0 } = classes.get(number) ?? {};
-    return usedMicros + heldMicros + expired;
-  };
-  const grantedMicros = row.grantedMicros + sum(row.voidedToCome.map(takenOf));
+  const taken = (number: number) => takenOf(classes, number);
+  const grantedMicros = row.grantedMicros + sum(voids.map(({ number }) => taken(number)));
   const grantsExpiredMicros = sum([...classes.values()].map((one) => one.expiredMicros));
   const leftMicros = sum(state.classes.map((one) => one.grantedMicros - one.usedMicros - one.heldMicros));
-  const byLines = grantedMicros - sum([...classes.keys()].map(takenOf));
+  const byLines = grantedMicros - sum([...classes.keys()].map(taken));
   const differenceMicros =
     grantedMicros - totalMicros ||
     grantsExpiredMicros - expiredMicros ||
-    takenOf(OVERDRAWN) - state.overdrawnMicros ||
+    taken(OVERDRAWN) - state.overdrawnMicros ||
     byLines - (leftMicros - state.overdrawnMicros);
   return { totalMicros, grantedMicros, expiredMicros, grantsExpiredMicros, differenceMicros };
 }

@@ -19,12 +19,12 @@ export async function readGranted(
   classes: Expired['classes'],
 ): Promise<Granted> {
   // Before what is counted: none is told twice.
-  const late = await readLateVoids(sql, ids, nowMs);
+  const late = await readLateVoids(sql, ids);
   const rows = await totalsAndBegun(sql, ids, span, nowMs);
   const begun = rows.filter((row): row is Begun => row.beginsAt !== null);
   const totals = new Map(rows.filter(({ beginsAt }) => beginsAt === null).map((row) => [row.billingId, row.micros]));
   for (const one of [...late.values()].flat()) {
-    const micros = takenOf(classes.get(one.billingId), one);
+    const micros = takenOf(classes.get(one.billingId), one.number);
     if (micros === 0) continue;
     totals.set(one.billingId, totals.get(one.billingId)! + micros);
     if (one.beginsAt >= span.startMs) begun.push({ ...one, micros, grants: 1 });
