@@ -1,7 +1,8 @@
+import { globSync, readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { decodeEvent, EVENT_FIELD, UnreadableEvent } from './event.ts';
+import { decodeEvent, eventFields, EVENT_FIELD, UnreadableEvent } from './event.ts';
 import { newId } from '../values/ids.ts';
 import { anyEvents } from '../../tests/helpers/any-events.ts';
 import { encodeEvent, testEvent, testLine } from '../../tests/helpers/events.ts';
@@ -66,6 +67,26 @@ test('what is no event, or a line without what it has to say, is refused with th
     assert.throws(() => decodeEvent(Buffer.from(JSON.stringify(one))), isUnreadable(message));
   assert.throws(() => decodeEvent(Buffer.from('{"i":"secret')), isUnreadable(/^the value is not JSON$/));
   assert.throws(() => decodeEvent(null), isUnreadable(/^there is no value$/));
+});
+
+test('the Lua scripts write exactly the JSON names that the table of fields has for what only Redis knows', () => {
+  const folder = new URL('../stores/lua/', import.meta.url);
+  const sources = globSync('**/*.lua', { cwd: folder }).map((name) => readFileSync(new URL(name, folder), 'utf8'));
+  const code = sources.join('\n').replace(/--.*$/gm, '');
+  const written = new Set([...code.matchAll(/"(\w)":/g)].map(([, name]) => name!));
+  const { timeMs, keyId, billingId, workspaceId, customerId, usedMicros, sequence, epoch } = eventFields;
+  const known = [timeMs, keyId, billingId, workspaceId, customerId, usedMicros, sequence, epoch];
+  // Lines of moments and of holds are a script's own.
+  const { kind, id, route, costMicros, usageName, heldMicros, holdId, holdMicros, detail, classes, crossed } =
+    eventFields;
+  const own = [kind, id, route, costMicros, usageName, heldMicros, holdId, holdMicros, detail, classes, crossed];
+  assert.equal([...written].toSorted(), [...known, ...own].map(({ json }) => json).toSorted());
+});
+
+test('no two fields share a JSON name or a column', () => {
+  const fields = Object.values(eventFields);
+  assert.is(new Set(fields.map(({ json }) => json)).size, fields.length);
+  assert.is(new Set(fields.map(({ column }) => column)).size, fields.length);
 });
 
 function isUnreadable(message: RegExp) {

@@ -19,7 +19,7 @@ export type ClassChanges = readonly (readonly number[])[];
 type FieldValue = string | number | ClassChanges;
 
 type Field<Value extends FieldValue> = {
-  /** The field's name in an event's JSON. Lua scripts write some of these names: event-scripts.test.ts. */
+  /** The field's name in an event's JSON. Lua scripts write some of these names; event.test.ts compares them. */
   json: string;
   /** The field's column in usage_events. */
   column: string;

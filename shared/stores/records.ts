@@ -2,7 +2,7 @@ import { END, packFields, readFields } from './fields.ts';
 
 /**
  * The fields of each packed record in Redis, in their order. The first is always the version; in a tombstone the second
- * is `-` and the last. The Lua scripts use the same names (verification/script-answers.test.ts runs them).
+ * is `-` and the last. The Lua scripts use the same names (verification/script-protocol.test.ts compares them).
  */
 export const recordFields = {
   /** An API key, one record for each secret that it has. */

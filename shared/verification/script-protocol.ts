@@ -4,7 +4,7 @@ import { END, packFields, readFields } from '../stores/fields.ts';
 import { packWantedScopes } from '../stores/scope-mark.ts';
 
 // What is sent to verify.lua and what it answers. Each table says the order of some fields; nothing else knows a place.
-// The script calls its fields by the same names; script-answers.test.ts runs it.
+// The script calls its fields by the same names: script-protocol.test.ts compares them, script-answers.test.ts runs the script.
 
 /** What a call is asked with, packed; several that have it in common are asked as one group, each with the start of its event. */
 export const callFields = [
