@@ -9,11 +9,12 @@ export type Clock = {
 
 // A timer of more ends at once.
 const LONGEST_MS = 2 ** 31 - 1;
+const startTimer = (act: () => void, ms: number) => setTimeout(act, Math.min(ms, LONGEST_MS));
 
 export const systemClock: Clock = {
   now: () => performance.now(),
   after(ms, act, inBackground = false) {
-    const timer = setTimeout(act, Math.min(ms, LONGEST_MS));
+    const timer = startTimer(act, ms);
     if (inBackground) (timer as { unref?: () => void }).unref?.();
     return () => clearTimeout(timer);
   },
@@ -23,13 +24,10 @@ export const systemClock: Clock = {
         clearTimeout(timer);
         reject(signal!.reason as Error);
       };
-      const timer = setTimeout(
-        () => {
-          signal?.removeEventListener('abort', stop);
-          resolve();
-        },
-        Math.min(ms, LONGEST_MS),
-      );
+      const timer = startTimer(() => {
+        signal?.removeEventListener('abort', stop);
+        resolve();
+      }, ms);
       signal?.addEventListener('abort', stop, { once: true });
     });
   },

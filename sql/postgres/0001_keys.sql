@@ -185,9 +185,9 @@ create index key_texts_imported on key_texts (team_id) where imported;
 create index key_texts_pointers on key_texts (pointer_shard, key_id, hash) where pointer_shard is not null;
 create index key_texts_ended on key_texts (replaced_at) where replaced_at is not null and not imported;
 
--- Flags: 1 create, 2 read, 4 update, 8 delete. Grants of a deleted scope have no effect, and leave with it. A scope's representation stays while a
--- key that is not deleted has it. Grants of deleted keys stay as rows too, so the question is an index of its own: one look into it,
--- however many keys were deleted.
+-- Flags: 1 create, 2 read, 4 update, 8 delete. Grants of a deleted scope have no effect, and leave with it. A scope's representation stays
+-- while a key that is not deleted has it. Grants of deleted keys stay as rows, so the question is an index of its own: one look into
+-- it, however many keys were deleted.
 create table key_grants (
   team_id        text not null,
   key_id         text not null,

@@ -71,8 +71,9 @@ async function removeScopes(tx: Transaction): Promise<void> {
         order by key_id, scope_id limit ${KEYS_AT_ONCE})
       returning key_id)
     select distinct k.id, k.shard from taken join api_keys k on k.id = taken.key_id`;
-  if (keys.length === 0) await tx`update scopes set removed_at = now() where id = any(${ids})`;
-  await (keys.length > 0 ? recordNow(tx, 'key', keys) : recordNow(tx, 'scope', scopes));
+  if (keys.length > 0) return recordNow(tx, 'key', keys);
+  await tx`update scopes set removed_at = now() where id = any(${ids})`;
+  await recordNow(tx, 'scope', scopes);
 }
 
 /** Removes what is left of a workspace whose keys have left: its tombstone, and its scopes (at most a thousand). */

@@ -99,9 +99,9 @@ const LOADED_AHEAD = 6;
 /** Reads how far Postgres has come. */
 export async function postgresPosition(sql: Sql): Promise<Position> {
   const [row] = await sql<[Position]>`
-      select ${checkpointHistoryOf(sql)} as history,
-             pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon,
-             ${lastChange(sql)} as change`;
+    select ${checkpointHistoryOf(sql)} as history,
+           pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon,
+           ${lastChange(sql)} as change`;
   return row;
 }
 

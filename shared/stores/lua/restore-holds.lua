@@ -6,9 +6,11 @@
 -- ARGV  1 fence: run id of the open shard, or "build:<token>" of its builder
 --       2 not after: Redis time in ms
 --       3 mark that the records were set aside with; "" in a shard that is built
---       then for each record how many of its holds follow, and four per hold: its 26 characters, its text (of an open one as parts/holds.lua packs it, of a settled one as it keeps
---       it), when an open one ends in ms ("" of a settled one), and for how long a settled one is kept, in s
+--       then for each record how many of its holds follow, and four per hold: its 26 characters, its text (as parts/holds.lua makes it of an
+--       open one, and keeps it of a settled one), when an open one ends in ms ("" of a settled one), and for how long a settled one is kept,
+--       in s
 -- Gives {"OK" | "CLOSED" | "LATE", now in ms}; nothing is written of a record that another one has set aside since
+
 -- Counts what an open hold reserves, which the books' sums lack.
 local function count(record, text)
   local hold, tag, place, known = unpackHold('', text), sub(record, 1, 5), sub(record, 8), {}

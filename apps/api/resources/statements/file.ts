@@ -9,8 +9,8 @@ export const MOST_LINES = 200_000;
 const MOST_CHUNKS = 900;
 
 /**
- * The query of a file with these lines of text, which ClickHouse writes to its disk as it does each export. It is none of ClickHouse's own CSV: the
- * file of a closed month stays the same bytes, whatever a later version makes of CSV.
+ * The query of a file with these lines of text, which ClickHouse writes to its disk as it does each export. It is none of ClickHouse's own
+ * CSV: the file of a closed month stays the same bytes, whatever a later version makes of CSV.
  */
 export function textFileSql(lines: readonly string[]): Sql {
   const { list, params } = listOf(lines);
