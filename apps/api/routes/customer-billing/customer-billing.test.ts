@@ -10,12 +10,12 @@ import { callsOf, codesOf, column, columns, joinWorld, must, once, refused } fro
 
 const PATH = '/api/v1/customer-billing';
 const REFILL = `${PATH}/refill`;
-// Of the first month of a workspace that is made now.
-const FIRST_DAY = `${new Date().toISOString().slice(0, 7)}-01`;
 const world = await joinWorld();
 const { redis } = world;
 const { ask, read, make, post, change } = callsOf(world);
 const records = await makeRecords(world);
+const { createdAt } = await read(`/api/v1/workspace/${records.workspaceId}`);
+const FIRST_DAY = `${createdAt.slice(0, 7)}-01`;
 const usedOf = async (id: string) => (await records.billing(id)).usedCredits;
 
 test('a billing record is created, read by meter and by id, and changed', async () => {

@@ -49,7 +49,8 @@ export async function leaveAdjustment(
   await sql`update billing_records set last_adjustment = ${number} where id = ${id}`;
   await sql`
     insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
-    select ${entityId}, ${team.id}, ${id}, ${number}, ${credits * 1_000_000}, 'default', '2026-02-01', 'r', min(id), 'r'
+    select ${entityId}, ${team.id}, ${id}, ${number}, ${credits * 1_000_000}, 'default', (now() at time zone 'utc')::date,
+           'r', min(id), 'r'
     from access_tokens where team_id = ${team.id}`;
   await sql`
     insert into changes (kind, entity_id, shard, created_at)
