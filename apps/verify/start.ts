@@ -41,6 +41,7 @@ export async function startVerify(config: VerifyConfig, whole: Whole): Promise<S
           makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note, clock),
           redis,
           config.FAILED_AUTH_PER_MINUTE,
+          verifier.strangersTurn,
         ),
         countCall,
       ),

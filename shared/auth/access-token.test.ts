@@ -2,9 +2,10 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../runtime/clock.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
-import type { ApiError } from '../contract/errors.ts';
+import { ApiError } from '../contract/errors.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { hashKeyText, makeKeyText } from '../values/key-text.ts';
+import { limitFailures } from './failed-authentications.ts';
 import { bearerToken, makeAuthenticate, packToken, tokensFromRedis } from './access-token.ts';
 
 const SHARD = 7;
@@ -40,6 +41,19 @@ test('a caller is remembered by a header of usual length alone, and an unknown o
   for (let i = 0; i < 3; i++)
     assert.is(await authenticate(guess).catch((error: ApiError) => error.errorName), 'token_unknown');
   assert.is(loaded, 7);
+});
+
+test('what nobody was recognised for is counted in its turn', async () => {
+  const unknown = () => Promise.reject(new ApiError('token_unknown'));
+  const begin = Promise.withResolvers<void>();
+  const inTurn = limitFailures(unknown, clocked.redis, 1, () => begin.promise);
+  const atOnce = limitFailures(unknown, clocked.redis, 1);
+  const refusal = (authenticate: typeof atOnce) =>
+    authenticate(undefined, '192.0.2.1').catch((error: ApiError) => error.errorName);
+  const waiting = refusal(inTurn);
+  assert.is(await refusal(atOnce), 'token_unknown');
+  begin.resolve();
+  assert.is(await waiting, 'too_many_failures');
 });
 
 test('a token is read as it was written: permissions, workspaces, networks and the rate of its team', async () => {

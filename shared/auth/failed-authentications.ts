@@ -24,12 +24,14 @@ export type AuthenticateFrom<Given = string | undefined> = (
 
 /**
  * Makes guessing tokens costly: after `perMinute` failures from one address, its further failures get 429. Redis counts
- * them for all processes together. Only a failure is counted, so a valid token always passes and costs nothing extra.
+ * them for all processes together. Only a failure is counted, so a valid token always passes and costs nothing extra. It waits for
+ * its `turn` first: what a thousand strangers send at once holds nobody else up.
  */
 export function limitFailures<Given = string | undefined>(
   authenticate: (given: Given) => Promise<Caller>,
   redis: ShardedRedis,
   perMinute: number,
+  turn: () => Promise<void> | undefined = () => undefined,
 ): AuthenticateFrom<Given> {
   const settings = { points: perMinute, duration: PER_SECONDS };
   // Counts in this process alone while Redis is unavailable.
@@ -64,6 +66,7 @@ export function limitFailures<Given = string | undefined>(
       return caller;
     } catch (error) {
       if (!(error instanceof ApiError) || !isFailure(error)) throw error;
+      await turn();
       await count(address).catch(tooMany);
       throw error;
     }

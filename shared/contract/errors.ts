@@ -206,7 +206,11 @@ export class ApiError extends Error {
 
   constructor(name: ErrorName, options: ErrorOptions = {}) {
     const [code, text] = errors[name];
+    // Where a refusal was made is told to nobody, and to find it out takes as long as all else of it.
+    const { stackTraceLimit } = Error;
+    if (code < 50_000) Error.stackTraceLimit = 0;
     super(options.message ?? text, { cause: options.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.errorName = name;
     this.code = code;
     this.status = Math.floor(code / 100);
