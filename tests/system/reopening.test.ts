@@ -14,7 +14,7 @@ import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
 import { booksProxy } from '../helpers/books-proxy.ts';
-import { patientClock } from '../helpers/clock.ts';
+import { makeHastyClock } from '../helpers/clock.ts';
 import { connectPatiently } from '../helpers/patient-redis.ts';
 import { makeCustomers, must, newWorkspace, type Customers, type TestKey } from '../helpers/customers.ts';
 import { makeWorld, once, type World } from '../helpers/world.ts';
@@ -26,10 +26,14 @@ type Key = { id: string; key: string };
 type Kept = [name: Buffer, value: Buffer, ttlMs: number][];
 
 const log = makeLogger('test', 'silent');
-/** Settling may take as long as it does, and a shard that was closed has been closed for long enough. */
+/** A shard that was closed has been closed for long enough, and what is waited for has had its time. */
+const hasty = makeHastyClock();
 const clock: Clock = {
-  ...patientClock,
-  sleep: (ms, signal) => (signal ? systemClock.sleep(ms, signal) : setInAll('closedAt', '1')),
+  ...hasty,
+  sleep: async (ms, signal) => {
+    if (signal) return systemClock.sleep(ms, signal);
+    await Promise.all([hasty.sleep(ms), setInAll('closedAt', '1')]);
+  },
 };
 let world: World;
 let redis: ShardedRedis;
