@@ -90,10 +90,15 @@ test('requests whose clients left before verify could read them cost nothing', a
   const { hostname, port } = new URL(world.verify.url);
   const head = `POST ${VERIFY_PATH} HTTP/1.1\\r\\nHost: x\\r\\nAuthorization: Bearer ${world.team.token}\\r\\nContent-Type: application/json`;
   const text = `${head}\\r\\nContent-Length: ${body.length}\\r\\n\\r\\n`;
-  // This process, and verify in it, stands still meanwhile.
-  const script = `for (let i = 0; i < 8; i++) {
+  // This process, and verify in it, stands still meanwhile, until its kernel has seen the end of each connection (FIN_WAIT2).
+  const script = `const hex = (port) => ':' + port.toString(16).toUpperCase().padStart(4, '0');
+  for (let i = 0; i < 8; i++) {
     const socket = require('net').connect(${port}, '${hostname}');
-    socket.write('${text}' + process.argv[1], () => socket.destroy());
+    socket.write('${text}' + process.argv[1], () => {
+      const ended = new RegExp(hex(socket.localPort) + ' \\\\w+' + hex(${port}) + ' 05 ');
+      process.on('exit', () => { while (!ended.test(require('fs').readFileSync('/proc/net/tcp', 'latin1'))); });
+      socket.destroy();
+    });
   }`;
   const { status, stderr } = spawnSync(process.execPath, ['-e', script, body], { encoding: 'utf8' });
   assert.is(status, 0, stderr);
