@@ -118,6 +118,10 @@ test('what remains by a statement, and by the copy of a record, is what the reco
     if (ends) await countBegun(stores.sql, { id }, NOON + 10);
     const which = stores.sql`id = ${later.id}`;
     await voidGrants(stores.sql, { id }, { which, reason: 'r' }, { ...maker, atMs: NOON + 9 });
+    await stores.sql.begin(async (tx) => {
+      await tx`set local session_replication_role = replica`;
+      await tx`update adjustments set created_at = ${new Date(NOON)} where billing_id = ${id}`;
+    });
     await record.verify(14, { name: 'held', micros: 6, forMs: 60_000, onExpiry: 'release' });
     await setClock(client, NOON + (ends ? 100 : 10));
     await record.verify(1);

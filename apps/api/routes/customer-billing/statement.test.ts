@@ -71,6 +71,7 @@ test('a month tells each movement between its opening and closing balances, in t
   const told = { usageName: 'tokens', reason: '=wrong', day: '2026-10-05' };
   const { id: eventId, tokenId } = await records.adjust(id, '-0.25', told);
   await spend('4', 'tokens');
+  await backdate(redis, at('2026-11-05T12:00Z'));
   await carryAll({ sql: world.sql, redis, books });
 
   const made = await exact(records, id, 'month=2026-10');
@@ -92,7 +93,7 @@ test('a month tells each movement between its opening and closing balances, in t
 
   const september = await exact(records, id, 'month=2026-09');
   assert.equal(september.closing, made.opening);
-  const range = await exact(records, id, 'from=2026-10-03&to=2027-09-30');
+  const range = await exact(records, id, 'from=2026-10-03&to=2026-11-30');
   assert.is(range.opening.used, '3.750001');
   assert.is(range.closing.used, (await records.billing(id)).usedCredits);
   addsUp(range);
