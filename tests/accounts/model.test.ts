@@ -25,11 +25,7 @@ type Sequence = { total: bigint; used: bigint; commands: Command[] };
 
 test('the scripts decide as the model does, and their numbered lines tell every amount and what they do to each class', async () => {
   // A record is a plain one first.
-  const sequence = fc.record({
-    total: fc.bigInt(0n, 9n),
-    used: fc.bigInt(0n, 12n),
-    commands: sequences(most),
-  });
+  const sequence = fc.record({ total: fc.bigInt(0n, 9n), used: fc.bigInt(0n, 12n), commands: sequences(most) });
   const agrees = async ({ total, used, commands }: Sequence) => {
     const product = recordOfProduct(client);
     const record = new Record(product);

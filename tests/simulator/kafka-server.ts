@@ -94,13 +94,9 @@ export function makeKafkaServer() {
     },
     connect(process: Process): Kafka {
       let requests = 0;
+      const lane = () => `${process.name} ${(requests += 1)}`;
       const ask = <T>(label: string, work: () => T) =>
-        process.ask({
-          server: 'kafka',
-          lane: `${process.name} ${(requests += 1)}`,
-          label,
-          execute: async () => work(),
-        });
+        process.ask({ server: 'kafka', lane: lane(), label, execute: async () => work() });
       return {
         topics,
         ensureTopics: async () => {},

@@ -91,6 +91,12 @@ export type Hold = {
 /** A capture of a hold: what it debits, and whether the hold had ended before. */
 export type Capture = { micros: number; state: 'undecided' | 'sure' | 'none'; isLate: boolean; atMs?: number };
 
+/** A record of which nothing was bought or used yet. */
+export function newMeter(id: string, name: string, bounds: Meter['bounds']): Meter {
+  const none = { grants: [], keys: [], lostMicros: 0, wasUnbounded: false };
+  return { name, id, total: { least: 0, most: 0 }, bounds, ...none };
+}
+
 // What begins or ends takes effect when the account is next brought up to date.
 const UNSURE_MS = 2_000;
 
@@ -112,19 +118,8 @@ export function makeModel(nowMs: () => number, meters: Meter[]) {
     /** An amount that nothing else has. */
     newAmount: () => (amounts += 1),
     newDebit(what: Debit['what'], meter: Meter, micros: number, alike = 1): Debit {
-      const debit: Debit = {
-        what,
-        micros,
-        meter,
-        alike,
-        state: 'undecided',
-        mayBeLost: false,
-        isForgotten: false,
-        mayBeDouble: false,
-        sinceMs: latest(),
-        answeredMs: Infinity,
-        asking: 0,
-      };
+      const open = { state: 'undecided', mayBeLost: false, isForgotten: false, mayBeDouble: false, asking: 0 } as const;
+      const debit: Debit = { ...open, what, micros, meter, alike, sinceMs: latest(), answeredMs: Infinity };
       debits.push(debit);
       return debit;
     },
@@ -203,14 +198,8 @@ export type Amounts = { total: number; used: number; available: number; held: nu
 
 /** The five amounts of a billing record in an answer. */
 export function amountsOf(billing: Record<`${keyof Amounts}Credits`, string>): Amounts {
-  const micros = (name: keyof Amounts) => parseSignedCredits(billing[`${name}Credits`])!;
-  return {
-    total: micros('total'),
-    used: micros('used'),
-    available: micros('available'),
-    held: micros('held'),
-    expired: micros('expired'),
-  };
+  const names = ['total', 'used', 'available', 'held', 'expired'] as const;
+  return Object.fromEntries(names.map((name) => [name, parseSignedCredits(billing[`${name}Credits`])!])) as Amounts;
 }
 
 /**
@@ -239,13 +228,10 @@ function beyondCredits(model: Model, meter: Meter): number {
   const adjusted = model.debits.filter(
     (one) => one.meter === meter && one.what === 'adjustment' && one.state !== 'none',
   );
-  const captured = model.holds
-    .filter((one) => one.meter === meter)
-    .flatMap(({ micros: held, captures }) =>
-      captures.map(({ micros, isLate, state }) =>
-        state === 'none' ? 0 : isLate ? micros : Math.max(0, micros - held),
-      ),
-    );
+  const beyond = ({ micros: held }: Hold, { micros, isLate, state }: Capture) =>
+    state === 'none' ? 0 : isLate ? micros : Math.max(0, micros - held);
+  const held = model.holds.filter((one) => one.meter === meter);
+  const captured = held.flatMap((hold) => hold.captures.map((capture) => beyond(hold, capture)));
   return [...adjusted.map(({ micros }) => Math.abs(micros)), ...captured].reduce((all, micros) => all + micros, 0);
 }
 

@@ -124,10 +124,7 @@ export async function makePostgresServer(admin: Sql) {
     const tagged = tag(pool, (label, execute) =>
       process.ask({ server: 'postgres', lane: `${process.name} ${(statements += 1)}`, label, execute }),
     );
-    return Object.assign(tagged, {
-      begin: (...args: unknown[]) => begin(pool, process, args),
-      end: async () => {},
-    });
+    return Object.assign(tagged, { begin: (...args: unknown[]) => begin(pool, process, args), end: async () => {} });
   }
 
   /** Statements run when `ask` says so. */
@@ -165,14 +162,7 @@ export async function makePostgresServer(admin: Sql) {
       return (pool.begin as (...args: unknown[]) => Promise<unknown>)(...args, inside);
     };
     let fate: CommitFate = 'done';
-    const result = await scope({
-      process,
-      lane,
-      open,
-      work,
-      isTransaction: true,
-      fateOf: () => (fate = commitFate()),
-    });
+    const result = await scope({ process, lane, open, work, isTransaction: true, fateOf: () => (fate = commitFate()) });
     if ((fate as CommitFate) === 'lost after') throw connectionLost();
     return result;
   }

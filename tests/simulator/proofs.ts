@@ -166,9 +166,9 @@ async function proveGrants({ breaks }: Work, { read }: Asks, meter: Meter, amoun
   const { grants } = await read('listGrants', { bid: meter.id }, { limit: 100 });
   const sums = { credits: 0, used: 0, expired: 0 };
   for (const grant of grants) {
-    const [credits, used, expired, remaining] = ['credits', 'usedCredits', 'expiredCredits', 'remainingCredits'].map(
-      (name) => parseSignedCredits(grant[name])!,
-    ) as [number, number, number, number];
+    const micros = (name: string) => parseSignedCredits(grant[name])!;
+    const [credits, used] = [micros('credits'), micros('usedCredits')];
+    const [expired, remaining] = [micros('expiredCredits'), micros('remainingCredits')];
     const isBegun = grant.state !== 'PENDING' && !(grant.voidedAt < grant.beginsAt);
     if (isBegun && credits !== used + expired + remaining) breaks(`${JSON.stringify(grant)} does not add up`);
     if (Math.min(used, expired, remaining) < 0) breaks(`${JSON.stringify(grant)} is less than nothing`);

@@ -157,9 +157,9 @@ export async function makeRedisServer(url: string) {
     async leftovers(): Promise<string[]> {
       const names = (await real.keys('{*}:*')).toSorted();
       const ends = await Promise.all(names.map((name) => real.pttl(name)));
-      const kindOf = (name: string) => /^\{\d+\}:([a-z]):/.exec(name)?.[1] ?? '';
+      const kindOf = (name: string) => /^\{\d+\}:([a-z]):/.exec(name)?.[1] ?? '-';
       return names.filter(
-        (name, i) => 'oerif'.includes(kindOf(name) || '-') || ('lmyz'.includes(kindOf(name) || '-') && ends[i]! < 0),
+        (name, i) => 'oerif'.includes(kindOf(name)) || ('lmyz'.includes(kindOf(name)) && ends[i]! < 0),
       );
     },
     async setFull(full: boolean): Promise<void> {
@@ -221,11 +221,9 @@ function makeClient(
     const now = simulation.nowMs();
     return [String(Math.floor(now / 1000)), String((now % 1000) * 1000)];
   };
+  const bound = (['on', 'off', 'once', 'emit'] as const).map((name) => [name, events[name].bind(events)]);
   const own: Record<string, unknown> = {
-    on: events.on.bind(events),
-    off: events.off.bind(events),
-    once: events.once.bind(events),
-    emit: events.emit.bind(events),
+    ...Object.fromEntries(bound),
     options: { host: 'redis', port: 6379 },
     time: () => run('time', async () => time()),
     // Each server has names in an order of its own.

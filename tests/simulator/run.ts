@@ -11,15 +11,8 @@ export type Plan = { seed: number; steps: readonly number[]; without?: readonly 
 export type Result = { broken: string[]; trace: string[] };
 
 // What a step may be, and how often.
-const kinds: Record<string, number> = {
-  ...otherKinds,
-  ...workKinds,
-  deliver: 2,
-  job: 2,
-  time: 25,
-  hours: 1,
-  ...faultKinds,
-};
+const ownKinds = { deliver: 2, job: 2, time: 25, hours: 1 };
+const kinds: Record<string, number> = { ...otherKinds, ...workKinds, ...ownKinds, ...faultKinds };
 
 /**
  * Runs a seed: does the steps of the plan, brings everything to rest, and proves the books. What a step does follows from the seed and

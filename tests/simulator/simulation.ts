@@ -152,9 +152,8 @@ export function makeSimulation(random: Random, startMs: number) {
       paused = { process: first.process, untilMs: passedMs + random.below(random.pick(PAUSES_MS)) };
       some.length = fates.length = pausedAt;
     }
-    const outcomes = await Promise.all(
-      some.map(async (one, i) => (fates[i] === 'refused' ? undefined : outcomeOf(one))),
-    );
+    const asked = some.map(async (one, i) => (fates[i] === 'refused' ? undefined : outcomeOf(one)));
+    const outcomes = await Promise.all(asked);
     for (const [i, one] of some.entries()) {
       if (fates[i] !== 'done') say(`${one.process.name}: ${one.label} is ${fates[i]}`);
       if (fates[i] === 'late' || fates[i] === 'fatal') one.outcome = outcomes[i]!;
@@ -229,10 +228,8 @@ export function makeSimulation(random: Random, startMs: number) {
     if (rows.length < 2 || isOrdered(statement)) return rows;
     const texts = new Map(rows.map((row) => [row, textOf(row)]));
     const way = isReversed ? -1 : 1;
-    return Object.assign(
-      rows,
-      rows.toSorted((a, b) => (texts.get(a)! < texts.get(b)! ? -way : way)),
-    );
+    const inOrder = rows.toSorted((a, b) => (texts.get(a)! < texts.get(b)! ? -way : way));
+    return Object.assign(rows, inOrder);
   }
 
   function nowMs(): number {

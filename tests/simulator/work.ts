@@ -9,6 +9,7 @@ import {
   makeModel,
   mostLost,
   maySayUsedUp,
+  newMeter,
   stateOfKey,
   type Debit,
   type Grant,
@@ -18,18 +19,10 @@ import {
 import type { ApiRequest, Asked, Json } from './programs.ts';
 import type { Simulation } from './simulation.ts';
 import { answered, type Asking, type Fleet, type Home, type Decided } from './clients.ts';
-import { holdKinds, makeHolds } from './work/holds.ts';
 import { change as changeSetting, isSurely, setting } from './work/settings.ts';
 
 /** What the other kinds of work build on. */
-export type Parts = Pick<
-  Work,
-  'model' | 'breaks' | 'ask' | 'asked' | 'askOne' | 'verify' | 'verifyAlike' | 'verifyBy' | 'decideDebit'
-> & {
-  simulation: Simulation;
-  home: Home;
-  fleet: Fleet;
-};
+export type Parts = Work & { simulation: Simulation; home: Home; fleet: Fleet };
 
 const IDEMPOTENT_FOR_MS = 30_000;
 const MOST_SET_BACK_MS = 60_000;
@@ -40,6 +33,15 @@ const MOST_TRIES = 4;
 // What had ended by then stays over.
 const HELD_AGAIN_MS = 5_000;
 
+const holdKinds = {
+  hold: 7,
+  capture: 4,
+  captureOther: 2,
+  captureAgain: 2,
+  captureLate: 1,
+  release: 2,
+  extend: 1,
+};
 /** What clients do, and how often. */
 export const workKinds: Record<string, number> = {
   verify: 24,
@@ -127,26 +129,16 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
       const body = { workspaceId, externalMeterId: name, totalCredits: formatCredits(micros), allowOverages };
       const answer = await ask({ operationId: 'createBilling', body });
       if (!answer?.body || model.meters.length >= MOST_METERS) return;
-      const total = { least: micros, most: micros };
-      model.meters.push({
-        name,
-        id: answer.body.billing.id,
-        total,
-        bounds: setting({ allowOverages, capMicros: Infinity }),
-        wasUnbounded: allowOverages,
-        grants: [],
-        keys: [],
-        lostMicros: 0,
-      });
+      const bounds = setting({ allowOverages, capMicros: Infinity });
+      const made = { ...newMeter(answer.body.billing.id, name, bounds), total: { least: micros, most: micros } };
+      model.meters.push({ ...made, wasUnbounded: allowOverages });
     },
     async createKey() {
       const open = model.meters.filter(({ keys }) => keys.length < MOST_KEYS_OF_METER);
       if (open.length === 0) return;
       const meter = random.pick(open);
-      const answer = await ask({
-        operationId: 'createKey',
-        body: { workspaceId, name: 'k', externalMeterId: meter.name },
-      });
+      const body = { workspaceId, name: 'k', externalMeterId: meter.name };
+      const answer = await ask({ operationId: 'createKey', body });
       if (!answer?.body) return;
       const { id, key } = answer.body.apiKey;
       const state = setting<KeyState>('enabled');
@@ -170,7 +162,6 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
       if (answer?.status === 'VALID') breaks(`a key was VALID by a text that was rotated away`);
     },
     async refill() {
-      if (model.meters.length === 0) return;
       const meter = random.pick(model.meters);
       const micros = 1 + random.below(500);
       meter.total.most += micros;
@@ -180,7 +171,6 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
       if (answer?.error) meter.total.most -= micros;
     },
     async adjust() {
-      if (model.meters.length === 0) return;
       const meter = random.pick(model.meters);
       const debit = model.newDebit('adjustment', meter, model.newAmount() * (random.chance(0.3) ? -1 : 1));
       const body = { amount: formatCredits(debit.micros), reason: 'r' };
@@ -189,7 +179,6 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
       if (answer?.error) decideDebit(debit, 'none');
     },
     async bound() {
-      if (model.meters.length === 0) return;
       const meter = random.pick(model.meters);
       const bounds = {
         allowOverages: random.chance(0.4),
@@ -204,25 +193,18 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
       );
     },
     async grant() {
-      if (model.meters.length === 0) return;
       const meter = random.pick(model.meters);
       if (meter.grants.length >= MOST_GRANTS) return;
       const now = simulation.nowMs();
       const beginsAt = now + random.pick([0, 0, 5_000, 3_600_000]);
-      const endsAt = random.chance(0.7) ? beginsAt + random.pick([3_000, 60_000, DAY_MS]) : undefined;
-      const grant: Grant = {
-        id: '',
-        micros: 1 + random.below(500),
-        beginsAt,
-        endsAt: endsAt ?? Infinity,
-        state: 'undecided',
-        mayBeVoid: false,
-      };
+      const endsAt = random.chance(0.7) ? beginsAt + random.pick([3_000, 60_000, DAY_MS]) : Infinity;
+      const micros = 1 + random.below(500);
+      const grant: Grant = { id: '', micros, beginsAt, endsAt, state: 'undecided', mayBeVoid: false };
       meter.grants.push(grant);
       const body = {
         credits: formatCredits(grant.micros),
         ...(beginsAt > now && { beginsAt }),
-        ...(endsAt && { expiresAt: endsAt }),
+        ...(endsAt !== Infinity && { expiresAt: endsAt }),
         priority: random.pick([50, 50, 10, 90]),
       };
       const answer = await ask({ operationId: 'createGrant', params: { bid: meter.id }, body });
@@ -268,14 +250,12 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
       if (answer) key.mayBeRotated = false;
     },
     async read() {
-      if (model.meters.length === 0) return;
       await ask({ operationId: 'getBilling', params: { bid: random.pick(model.meters).id } });
     },
   };
 
-  function pickKey(): Key | undefined {
-    const keys = model.keys();
-    return keys.length === 0 ? undefined : random.pick(keys);
+  function pickKey(): Key {
+    return random.pick(model.keys());
   }
 
   function pickLasting(): Key | undefined {
@@ -285,7 +265,6 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
 
   async function verify(idempotencyKey?: string, asking?: Asking): Promise<void> {
     const key = pickKey();
-    if (!key) return;
     const debit = model.newDebit('verification', key.meter, model.newAmount());
     if (idempotencyKey) repeatable.push({ debit, key, idempotencyKey });
     await verifyKey(key, debit, idempotencyKey, asking);
@@ -294,7 +273,6 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
   /** Some verifications that are alike. */
   async function verifyAlike(asking: Asking): Promise<void> {
     const key = pickKey();
-    if (!key) return;
     const micros = model.newAmount();
     const alike = 2 + random.below(4);
     const debits = Array.from({ length: alike }, () => model.newDebit('verification', key.meter, micros, alike));
@@ -316,15 +294,20 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
   }
 
   /** Asks for a verification and gives the answer, if one came. */
-  async function verifyBy(asking: Asking, body: Json, what: string, idempotencyKey?: string): Promise<Json> {
-    const verifying = asking(body, idempotencyKey);
+  function verifyBy(asking: Asking, body: Json, what: string): Promise<Json> {
+    return heard(what, asking(body));
+  }
+
+  async function heard(what: string, verifying: ReturnType<Asking>): Promise<Json> {
     const number = (requests += 1);
     say(`request ${number}: verify ${what}`);
     try {
       const decision = await verifying?.();
       if (!decision) return undefined;
-      say(`request ${number}: ${decision.status} ${decision.reason}`);
-      return JSON.parse(decision.body);
+      const { status, reason, body } = decision;
+      const answer = JSON.parse(body);
+      say(`request ${number}: ${status} ${reason} ${JSON.stringify(answer.billing ?? '')}`);
+      return { ...answer, status };
     } catch (error) {
       say(`request ${number}: ${known(error)}`);
       return undefined;
@@ -377,18 +360,9 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
     const bounded = meter.bounds.changes;
     const least = leastGiven(meter);
     const fromMs = simulation.nowMs();
-    const number = (requests += 1);
-    say(`request ${number}: verify key ${key.id} for ${micros}`);
-    let decision;
-    try {
-      decision = await verifying();
-    } catch (error) {
-      say(`request ${number}: ${known(error)}`);
-      return undefined;
-    }
-    const { status, reason } = decision;
-    const answer = JSON.parse(decision.body);
-    say(`request ${number}: ${status} ${reason} ${JSON.stringify(answer.billing ?? '')}`);
+    const answer = await heard(`key ${key.id} for ${micros}`, verifying);
+    if (!answer) return undefined;
+    const { status, reason } = answer;
     if (state.changes === changes && key.text === text && !key.mayBeRotated && !isOld) {
       const isOn = !['DISABLED', 'DELETED', 'INVALID', 'EXPIRED'].includes(status);
       if (!state.may.some((one) => (one === 'enabled') === isOn))
@@ -405,7 +379,7 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
       const fault = faultOfAmounts(model, meter, amountsOf(answer.billing), isBound ? may[0] : undefined);
       if (fault) breaks(`${fault}: ${JSON.stringify(answer.billing)}`);
     }
-    return { ...answer, status };
+    return answer;
   }
 
   function decideDebit(debit: Debit, state: 'sure' | 'none'): void {
@@ -442,11 +416,7 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
     workspaceId,
     broken,
     breaks,
-    actions: {
-      ...actions,
-      ...makeHolds({ simulation, home: { caller, workspaceId }, fleet, model, breaks, known, askOne, decide, pickKey })
-        .actions,
-    },
+    actions,
     ask,
     /** All that the api was asked for, with what came of it. */
     asked,
@@ -455,6 +425,8 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
     verifyAlike,
     verifyBy,
     known,
+    decide,
+    pickKey,
     decideDebit,
     /** Redis has lost what was answered since a moment, and is in no book; `forgets` says that the books may have more. */
     noteLoss(sinceMs: number, isBooked: (debit: Debit) => boolean, forgets: boolean): void {

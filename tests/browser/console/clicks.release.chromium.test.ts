@@ -111,9 +111,7 @@ const tasks: Record<string, (person: Person) => Promise<unknown>> = {
 
 for (const [name, does] of Object.entries(tasks))
   test(`${name}, in at most ${MOST_CLICKS} clicks`, async () => {
-    const { page, complaints } = await visit(own.browser, {
-      permissions: ['clipboard-read', 'clipboard-write'],
-    });
+    const { page, complaints } = await visit(own.browser, { permissions: ['clipboard-read', 'clipboard-write'] });
     await page.request.post(`${own.world.api.url}/console/session`, {
       headers: { Authorization: `Bearer ${shown.token}`, 'X-Keytally-Session': '1', Origin: own.world.api.url },
     });

@@ -3,12 +3,12 @@ import { beginBilled, makeBilled, type Billed } from './billed.ts';
 import { batchKinds, makeBatches } from './batches.ts';
 import { beginLimits, limitKinds, makeLimits, type LimitedKeys } from './limits.ts';
 import { gateKinds, makeGates, type Gates } from './gates.ts';
-
+import { makeHolds } from './holds.ts';
 import { beginWebhook, makeReceiver, type Hook } from './webhooks.ts';
 
-// The kinds of work that need no accounts.
+// The kinds of work beside what keys and their accounts need.
 
-/** How often they are. */
+/** How often they are; holds stand among those. */
 export const otherKinds = { ...batchKinds, ...gateKinds, ...limitKinds };
 
 /** What is there from the beginning. */
@@ -34,7 +34,13 @@ export function makeOtherWork(parts: Parts, beginning: Begun) {
   const billed = makeBilled(parts, begun.billed);
   const batches = makeBatches(parts, [gates.verify, limits.verify]);
   return {
-    actions: { ...gates.actions, ...limits.actions, ...batches.actions, ...billed.actions },
+    actions: {
+      ...makeHolds(parts).actions,
+      ...gates.actions,
+      ...limits.actions,
+      ...batches.actions,
+      ...billed.actions,
+    },
     receiver: makeReceiver(parts, begun.hook),
     billed,
     noteFull: limits.noteFull,

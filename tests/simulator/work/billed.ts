@@ -15,6 +15,7 @@ type Kind = (typeof KINDS)[number];
 type Destination = { id: string; kind: Kind; receiver: ReturnType<typeof makeMeterReceiver>; troubles: number };
 type Paying = { id: string; meter: string; key: string; plan: Setting<string | null> };
 type Plan = { id: string; appliedVersion: number };
+type Call = { url: string; headers: Record<string, string>; body: string };
 type Payment = { name: string; of: Paying; amount: number; refunds: number[]; told: Set<string> };
 /** What is there from the beginning. */
 export type Billed = { workspaceId: string; sources: string[]; plans: Plan[]; records: Paying[] };
@@ -61,11 +62,8 @@ export async function beginBilled(ask: Parts['ask']): Promise<Billed> {
   for (const n of [1, 2]) {
     const source = { workspaceId, kind: 'stripe', name: 's', rules, secret: 'whsec_s' };
     sources.push((await make('createPaymentSource', source)).source.id);
-    const given = {
-      name: `plan ${n}`,
-      grants: [{ credits: formatCredits(n) }],
-      schedules: [scheduleOf(100 * n, 'day')],
-    };
+    const schedules = [scheduleOf(100 * n, 'day')];
+    const given = { name: `plan ${n}`, grants: [{ credits: formatCredits(n) }], schedules };
     plans.push({ id: (await make('createPlan', given, { id: workspaceId })).plan.id, appliedVersion: 1 });
     const meter = `cus_${n}`;
     const { id } = (await make('createBilling', { workspaceId, externalMeterId: meter })).billing;
@@ -103,7 +101,7 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
     /** One of the records is not billed from now on. */
     async leaveOut() {
       const known = destinations.filter(({ id }) => id !== '');
-      if (known.length === 0 || model.meters.length === 0) return;
+      if (known.length === 0) return;
       const body = { externalIds: { [random.pick(known).id]: null } };
       await ask({ operationId: 'updateBilling', params: { bid: random.pick(model.meters).id }, body });
     },
@@ -134,12 +132,8 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
       const plan = random.pick(plans);
       const apply = random.pick(['new', 'all']);
       const schedules = [scheduleOf(1 + random.below(300), random.pick(['day', 'day', 'week']))];
-      const request = {
-        operationId: 'updatePlan',
-        params: { id: workspaceId, pid: plan.id },
-        body: { schedules, apply },
-      };
-      const answer = await ask(request);
+      const params = { id: workspaceId, pid: plan.id };
+      const answer = await ask({ operationId: 'updatePlan', params, body: { schedules, apply } });
       if (answer?.body && apply === 'all')
         plan.appliedVersion = Math.max(plan.appliedVersion, answer.body.plan.version);
     },
@@ -174,14 +168,7 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
   /** What a process has of the meters: answers, and none within its time. */
   function connect(process: Process) {
     let calls = 0;
-    return async ({
-      url,
-      ...call
-    }: {
-      url: string;
-      headers: Record<string, string>;
-      body: string;
-    }): Promise<Outcome> => {
+    return async ({ url, ...call }: Call): Promise<Outcome> => {
       const destination = destinations[indexOf(url)]!;
       const execute = async (): Promise<Outcome> => {
         const isTroubled = destination.troubles > 0 && random.chance(0.5);
@@ -249,11 +236,8 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
         breaks(`a plan was to change at ${nextPlanAt}, and did not: ${said}`);
       if (planVersion < (plans.find((one) => one.id === planId)?.appliedVersion ?? 0))
         breaks(`a version is not applied: ${said}`);
-      const wanted = (settings?.schedules ?? []).map(({ credits, every }: Json) => [
-        planId,
-        parseSignedCredits(credits),
-        every,
-      ]);
+      const wantedOf = ({ credits, every }: Json) => [planId, parseSignedCredits(credits), every];
+      const wanted = (settings?.schedules ?? []).map(wantedOf);
       const standing = (schedules ?? []).map(({ plan: of, micros, every }: Json) => [of, micros, every]);
       if (JSON.stringify(wanted) !== JSON.stringify(standing) || running !== wanted.length)
         breaks(`a record does not stand as its plan says: ${said}`);

@@ -48,7 +48,6 @@ export function makeGates({ simulation, ask, breaks, verifyBy, askOne }: Parts, 
 
   /** Verifies one of the keys; each that may be asked this way is a client's. */
   async function verify(asking: Asking): Promise<void> {
-    if (gates.length === 0) return;
     const gate = random.pick(gates);
     const { place } = gate;
     // Most of what it was given it has.
@@ -74,7 +73,7 @@ export function makeGates({ simulation, ask, breaks, verifyBy, askOne }: Parts, 
 
   /** Makes what is lacking: a workspace, a scope in it, or a key. */
   async function make(): Promise<void> {
-    if (places.length === 0 || (places.length < MOST_PLACES && random.chance(0.2))) return makePlace();
+    if (places.length < MOST_PLACES && random.chance(0.2)) return makePlace();
     const place = random.pick(places);
     if (place.scopes.length < MOST_OF_PLACE && random.chance(0.4)) return makeScope(place);
     if (gates.filter((one) => one.place === place).length < MOST_OF_PLACE) return makeGate(place);
@@ -133,7 +132,6 @@ export function makeGates({ simulation, ask, breaks, verifyBy, askOne }: Parts, 
   }
 
   async function changeGate(): Promise<void> {
-    if (gates.length === 0) return;
     const gate = random.pick(gates);
     const { place, state } = gate;
     const params = { id: place.id, akid: gate.id };
@@ -171,7 +169,6 @@ export function makeGates({ simulation, ask, breaks, verifyBy, askOne }: Parts, 
   }
 
   async function changePlace(): Promise<void> {
-    if (places.length === 0) return;
     const place = random.pick(places);
     const params = { id: place.id };
     const kind = random.pick(['addresses', 'addresses', 'scope', 'scope', 'gone'] as const);
@@ -235,25 +232,20 @@ function mayAnswer({ place, ...gate }: Gate, wanted: Grant[], ip: string, atMs: 
             else if (state === 'disabled') answers.push('DISABLED DISABLED');
             else if (expiresAt <= atMs) answers.push('EXPIRED EXPIRED');
             else if (!lets.includes(ip)) answers.push('INVALID IP_NOT_ALLOWED');
-            else
-              answers.push(
-                ...(['VALID', 'INVALID_SCOPES SCOPE_MISSING'] as const).filter((answer) =>
-                  maySay(answer, grants, wanted),
-                ),
-              );
+            else answers.push(...mayDecide(grants, wanted));
           }
   const { may } = place.isGone;
   return [...(may.includes(false) ? answers : []), ...(may.includes(true) ? ['INVALID NOT_FOUND'] : [])];
 }
 
-function maySay(answer: 'VALID' | 'INVALID_SCOPES SCOPE_MISSING', grants: Grant[], wanted: Grant[]): boolean {
+function mayDecide(grants: Grant[], wanted: Grant[]): string[] {
   const isGranted = ({ scope, flags }: Grant) => {
     const granted = grants.find((one) => one.scope === scope);
     return granted !== undefined && flags.every((flag) => granted.flags.includes(flag));
   };
   // Where a scope is gone, nobody is granted it.
   const mayBe = ({ scope }: Grant, isThere: boolean) => scope.isThere.may.includes(isThere);
-  return answer === 'VALID'
-    ? wanted.every((one) => isGranted(one) && mayBe(one, true))
-    : wanted.some((one) => !isGranted(one) || mayBe(one, false));
+  const isValid = wanted.every((one) => isGranted(one) && mayBe(one, true));
+  const isRefused = wanted.some((one) => !isGranted(one) || mayBe(one, false));
+  return [...(isValid ? ['VALID'] : []), ...(isRefused ? ['INVALID_SCOPES SCOPE_MISSING'] : [])];
 }

@@ -1,21 +1,10 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { newId } from '../../../shared/values/ids.ts';
-import type { Capture, Hold, Key, Model } from '../model.ts';
-import type { Json, SimulatedVerify } from '../programs.ts';
-import type { Simulation } from '../simulation.ts';
-import { answered, type Asking, type Fleet, type Home, type Decided } from '../clients.ts';
-
-/** How often they are. */
-export const holdKinds = {
-  hold: 7,
-  capture: 4,
-  captureOther: 2,
-  captureAgain: 2,
-  captureLate: 1,
-  release: 2,
-  extend: 1,
-};
+import type { Capture, Hold } from '../model.ts';
+import type { SimulatedVerify } from '../programs.ts';
+import { answered } from '../clients.ts';
+import type { Parts } from '../work.ts';
 
 const MOST_TRIES = 4;
 // What ends, or has just ended, may be seen either way.
@@ -23,26 +12,13 @@ const UNSURE_MS = 2_000;
 // A settled hold is remembered for longer.
 const REMEMBERED_MS = 24 * 3_600_000;
 
-type HoldParts = {
-  simulation: Simulation;
-  home: Home;
-  fleet: Fleet;
-  model: Model;
-  breaks(what: string): void;
-  known(error: unknown): string;
-  askOne: Asking;
-  decide(verifying: () => Promise<Decided>, key: Key, micros: number, isOld?: boolean): Promise<Json>;
-  pickKey(): Key | undefined;
-};
-
 /** Credits that are held, captured and released, also twice, late, with another amount, and again when nobody answered. */
-export function makeHolds({ simulation, home, fleet, model, breaks, known, askOne, decide, pickKey }: HoldParts) {
+export function makeHolds({ simulation, home, fleet, model, breaks, known, askOne, decide, pickKey }: Parts) {
   const { random, say } = simulation;
   const { caller } = home;
 
   async function hold(): Promise<void> {
     const key = pickKey();
-    if (!key) return;
     const micros = model.newAmount();
     const onExpiry = random.pick(['release', 'charge'] as const);
     const asked = { expiresIn: random.pick([1, 10, 60]), onExpiry };

@@ -1,6 +1,6 @@
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
-import type { Debit, Meter } from '../model.ts';
+import { newMeter, type Debit, type Meter } from '../model.ts';
 import type { Json } from '../programs.ts';
 import type { Asking } from '../clients.ts';
 import type { Parts } from '../work.ts';
@@ -89,10 +89,8 @@ export function makeLimits(parts: Parts, { keys, unmetered }: LimitedKeys) {
       if (slidingMs) {
         const kept = sure.filter(({ isLost, from }) => isLost === 'no' && from.passedMs > limit.unchangedSince);
         for (const { from } of kept) {
-          const counted = sum(
-            limit,
-            kept.filter((one) => one.from.passedMs >= from.passedMs),
-          );
+          const since = kept.filter((one) => one.from.passedMs >= from.passedMs);
+          const counted = sum(limit, since);
           const let_ = most + (most * (now.to!.passedMs - from.passedMs)) / slidingMs;
           if (counted > let_)
             return breaks(`${counted} were VALID since ${from.passedMs}, of ${most} ${limit.unit} a ${limit.per}`);
@@ -136,15 +134,13 @@ export function makeLimits(parts: Parts, { keys, unmetered }: LimitedKeys) {
       counted = Math.max(0, counted - (most * (now.from.atMs - since)) / slidingMs);
     } else {
       const windows = windowsOf(limit, now);
-      counted = sum(
-        limit,
-        may.filter((one) => !windowsOf(limit, one).isDisjointFrom(windows)),
-      );
+      const inThem = may.filter((one) => !windowsOf(limit, one).isDisjointFrom(windows));
+      counted = sum(limit, inThem);
     }
     // Limits round to their own disadvantage.
     if (counted + sum(limit, [now]) < most * 0.999)
       breaks(
-        `a call was refused by ${name}, which has counted at most ${counted} of ${most} ${limit.unit} a ${limit.per}`,
+        `a call was refused by ${name}, which has counted ${counted} at most of ${most} ${limit.unit} a ${limit.per}`,
       );
   }
 
@@ -221,11 +217,13 @@ export function makeLimits(parts: Parts, { keys, unmetered }: LimitedKeys) {
 export async function beginLimits(ask: Parts['ask'], workspaceId: string): Promise<LimitedKeys> {
   const unmetered = meterOf('', 'no record');
   const make = async (limits: Limit[], externalMeterId?: string) => {
-    const named = {
+    const body = {
+      workspaceId,
+      name: 'limited',
       ...(externalMeterId && { externalMeterId }),
-      ...(limits.length > 0 && { limits: limits.map(bodyOf) }),
+      limits: limits.map(bodyOf),
     };
-    const answer = await ask({ operationId: 'createKey', body: { workspaceId, name: 'limited', ...named } });
+    const answer = await ask({ operationId: 'createKey', body });
     const { id, key } = answer!.body.apiKey;
     return { id, text: key, own: { on: 'key' as const, limits: setting(limits), takes: [] } };
   };
@@ -254,19 +252,12 @@ function first(name: string, unit: Limit['unit'], limit: number, per: Limit['per
 }
 
 function meterOf(id: string, name: string): Meter {
-  const bounds = setting({ allowOverages: true, capMicros: Infinity });
-  return { name, id, total: { least: 0, most: 0 }, bounds, wasUnbounded: true, grants: [], keys: [], lostMicros: 0 };
+  return { ...newMeter(id, name, setting({ allowOverages: true, capMicros: Infinity })), wasUnbounded: true };
 }
 
-function bodyOf({ name, unit, limit, per, timezone, shadow }: Limit): Json {
-  return {
-    name,
-    unit,
-    limit: unit === 'requests' ? limit : formatCredits(limit),
-    per,
-    ...(timezone && { timezone }),
-    shadow,
-  };
+function bodyOf(limit: Limit): Json {
+  const { countsSince: _, unchangedSince: __, ...of } = limit;
+  return { ...of, limit: of.unit === 'requests' ? of.limit : formatCredits(of.limit) };
 }
 
 function sum({ unit }: Limit, takes: Take[]): number {
