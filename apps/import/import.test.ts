@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { joinWorld, makeCustomers, must, newWorkspace } from '../../tests/helpers/world.ts';
+import { must, joinWorkspace } from '../../tests/helpers/world.ts';
 import { finish, type FinishOptions } from './finish.ts';
 import { forms } from './forms.ts';
 import { run } from './run.ts';
@@ -10,9 +10,7 @@ import { makeTally } from './tally.ts';
 
 // Files into a real api. What is read of them is in forms.test.ts, how they are sent in run.test.ts.
 
-const world = await joinWorld();
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
+const { world, workspaceId, customers } = await joinWorkspace();
 
 test('keys of four forms are valid as they were, and a second run of their files changes nothing', async () => {
   const hash = (text: string, encoding: 'hex' | 'base64') => createHash('sha256').update(text).digest(encoding);

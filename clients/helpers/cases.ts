@@ -45,9 +45,8 @@ import { keyShard } from '../../shared/values/key-text.ts';
 import { atEnd } from '../../tests/helpers/at-end.ts';
 import { makeEndClients, type EndClients } from '../../tests/helpers/end-clients.ts';
 import { waitingEvents } from '../../tests/helpers/outbox.ts';
-import { eventually, makeWorld } from '../../tests/helpers/world.ts';
+import { eventually, makeWorld, column } from '../../tests/helpers/world.ts';
 import { makeProxy, type Fate, type Proxy } from '../node/helpers/proxy.ts';
-import { column } from '../../tests/helpers/columns.ts';
 
 type Send = {
   path: string;

@@ -2,8 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import * as assert from 'uvu/assert';
-import type { Customers } from '../../tests/helpers/customers.ts';
-import { eventually } from '../../tests/helpers/world.ts';
+import { eventually, type Customers } from '../../tests/helpers/world.ts';
 
 /** A program, and how it is started. */
 export type Server = { command: string[]; cwd?: string; env: NodeJS.ProcessEnv };

@@ -1,8 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeTestClock } from '../../tests/helpers/clock.ts';
-import { eventually } from '../../tests/helpers/eventually.ts';
-import { makeWorld } from '../../tests/helpers/world.ts';
+import { makeWorld, eventually } from '../../tests/helpers/world.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { startDueLoop, wakeWhenDue } from './due-loops.ts';
 

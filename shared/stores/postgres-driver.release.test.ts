@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { eventually } from '../../tests/helpers/eventually.ts';
-import { emptyPostgres, wireTo } from '../../tests/helpers/world.ts';
+import { emptyPostgres, wireTo, eventually } from '../../tests/helpers/world.ts';
 import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
 
 const SETTLED_WITHIN_MS = 30_000;

@@ -8,7 +8,7 @@ import { callScript } from '../../shared/stores/scripts.ts';
 import { readCaptureAnswers } from '../../shared/verification/capture-protocol.ts';
 import { scriptArguments } from '../../shared/verification/script-protocol.ts';
 import { readEvents } from '../helpers/outbox.ts';
-import { column, connectTestRedis } from '../helpers/world.ts';
+import { column, columns, connectTestRedis } from '../helpers/world.ts';
 import { beginPlain, beginRecord, classOf, endingClass, NOON, plainSettings, settingsOf } from './begin.ts';
 import { shown } from './compare-limits.ts';
 import { crossedBy, declareDefaultAlerts } from './product-scripts.ts';
@@ -81,16 +81,11 @@ test('a hold that two calls of a script capture is captured once, and an extensi
   );
   const found = answers.map(({ status, detail }) => [status, detail].join(' ').trim());
   assert.equal(found, ['OK', 'OK', 'OK', 'CONFLICT captured', 'OK']);
-  assert.equal(
-    record.lines
-      .slice(told)
-      .map(({ kind, costMicros, usedMicros, heldMicros }) => [kind, costMicros, usedMicros, heldMicros]),
-    [
-      ['capture', 7, 7, 20],
-      ['extension', 0, 7, 20],
-      ['release', 0, 7, 10],
-    ],
-  );
+  assert.equal(columns(record.lines.slice(told), 'kind', 'costMicros', 'usedMicros', 'heldMicros'), [
+    ['capture', 7, 7, 20],
+    ['extension', 0, 7, 20],
+    ['release', 0, 7, 10],
+  ]);
 });
 
 test('a caller that knows the settings settles a hold alone, unless what becomes of it goes by the state of its account', async () => {
@@ -110,18 +105,8 @@ test('a caller that knows the settings settles a hold alone, unless what becomes
   await setClock(client, NOON + 20);
   await record.bringUpToDate();
   await record.settleHold('capture', 'b', 50);
-  const settled = [
-    'release',
-    'extension',
-    'capture',
-    'release',
-    'release',
-    'capture',
-    'capture half',
-    'moment',
-    'capture',
-  ];
-  assert.equal(told(record), settled);
+  const settled = 'release, extension, capture, release, release, capture, capture half, moment, capture';
+  assert.is(told(record).join(', '), settled);
   assert.is((await record.verify(0))[0]!.amounts, '700 0 1300 100');
 });
 
@@ -156,16 +141,10 @@ test('calls that are alike are decided together as they would be one by one, and
       const lines = record.lines.map(({ kind, costMicros, usedMicros, sequence, classes, crossed }) => {
         return { kind, costMicros, usedMicros, sequence, classes, crossed };
       });
-      const counted = await Promise.all(record.counters.map((name) => client.getBuffer(name)));
+      const counters = await Promise.all(record.counters.map((name) => client.getBuffer(name)));
+      const counted = counters.map((text) => text?.toString('latin1').slice(text.indexOf(0)));
       const { u, t, n3 } = await record.fields();
-      answers.push({
-        answered,
-        lines,
-        counted: counted.map((text) => text?.toString('latin1').slice(text.indexOf(0))),
-        u,
-        t,
-        n3,
-      });
+      answers.push({ answered, lines, counted, u, t, n3 });
     }
     assert.equal(answers[0], answers[1]);
   });
@@ -186,25 +165,15 @@ test('a damaged hold or record spoils no other one of the script, which is debit
   const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, packed);
   const keys = asked.map(({ record }) => record.name);
   const answer = await callScript(client, 'capture', keys, args);
-  assert.equal(column(readCaptureAnswers(answer, asked.length), 'status'), [
-    'UNSETTLED',
-    'OK',
-    'UNSETTLED',
-    'UNSETTLED',
-    'OK',
-    'OK',
-  ]);
+  const statuses = column(readCaptureAnswers(answer, asked.length), 'status').join(' ');
+  assert.is(statuses, 'UNSETTLED OK UNSETTLED UNSETTLED OK OK');
   const entries = await client.xrange(keyspace.outbox(SHARD), '-', '+');
-  assert.equal(
-    entries
-      .flatMap(([, fields]) => readEvents(fields))
-      .map((line) => [line.billingId, line.usedMicros, line.heldMicros]),
-    [
-      [good.billingId, 7, 10],
-      [other.billingId, 7, 10],
-      [other.billingId, 14, 0],
-    ],
-  );
+  const lines = entries.flatMap(([, fields]) => readEvents(fields));
+  assert.equal(columns(lines, 'billingId', 'usedMicros', 'heldMicros'), [
+    [good.billingId, 7, 10],
+    [other.billingId, 7, 10],
+    [other.billingId, 14, 0],
+  ]);
   const amountsIn = async ({ name }: typeof good) => {
     const { usedMicros, heldMicros } = readHotAccount((await client.hgetBuffer(name, 'u'))!)!;
     return `${usedMicros} ${heldMicros}`;

@@ -10,6 +10,7 @@ import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { runPipeline } from '../../shared/stores/pipeline.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { atEnd } from './at-end.ts';
+import { makeCustomers, newWorkspace as newWorkspaceBy } from './customers.ts';
 import { eventually } from './eventually.ts';
 import { connectPatiently } from './patient-redis.ts';
 import { checkNotifiedEvents } from './notified-events.ts';
@@ -84,6 +85,13 @@ export async function joinWorld(): Promise<World & { verify: Started; consumer: 
     },
     stop,
   };
+}
+
+/** The same, a workspace in it, and what makes customers there. */
+export async function joinWorkspace(fields?: object) {
+  const world = await joinWorld();
+  const workspaceId = await newWorkspaceBy(world, fields);
+  return { world, workspaceId, customers: makeCustomers(world, workspaceId) };
 }
 
 /**

@@ -26,7 +26,7 @@ function needsOf(file: string, seen: Set<string>): 0 | 1 | 2 {
   if (seen.has(file) || !existsSync(file)) return 0;
   seen.add(file);
   const text = readFileSync(file, 'utf8');
-  if (/\b(join|make|spawn)World\(/.test(text) && !file.endsWith('helpers/world.ts')) return 2;
+  if (/\b(joinWorkspace|(join|make|spawn)World)\(/.test(text) && !file.endsWith('helpers/world.ts')) return 2;
   const own =
     /\bTEST_\w*(POSTGRES|REDIS|CLICKHOUSE)_/.test(text) ||
     /\b(connectTest|emptyPostgres\(|makeOwnRedis\(|ensureRedis\()/.test(text)

@@ -1,7 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
-import { joinWorld, makeCustomers, must, newWorkspace } from '../helpers/world.ts';
+import { must, newWorkspace, joinWorkspace } from '../helpers/world.ts';
 
 // Alerts, from a call to the list of what was told. tests/accounts has what crosses one and what does not.
 
@@ -9,9 +9,7 @@ const RECORDS = '/api/v1/customer-billing';
 const LOW = { name: 'low', when: { usedPercent: 80 } };
 const LEFT = { name: 'left', when: { available: '10' } };
 
-const world = await joinWorld();
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
+const { world, workspaceId, customers } = await joinWorkspace();
 
 type Told = { id: string; name: string; when: object; at: number; usedCredits: string; eventId: string };
 

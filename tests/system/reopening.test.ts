@@ -16,8 +16,8 @@ import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
 import { booksProxy } from '../helpers/books-proxy.ts';
 import { makeHastyClock } from '../helpers/clock.ts';
 import { connectPatiently } from '../helpers/patient-redis.ts';
-import { makeCustomers, must, newWorkspace, type Customers, type TestKey } from '../helpers/customers.ts';
-import { makeWorld, once, type World } from '../helpers/world.ts';
+import { makeWorld, once, makeCustomers, must, newWorkspace } from '../helpers/world.ts';
+import type { World, Customers, TestKey } from '../helpers/world.ts';
 
 // A Redis that was emptied, or came back as it was earlier. The api has stopped: each test reopens the shards itself. What balances, holds and
 // adjustments are then, the simulator proves.

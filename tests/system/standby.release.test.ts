@@ -11,8 +11,8 @@ import { start, untilReady, type Program, type Started } from '../../apps/stack/
 import { createDatabase, preparePostgres, withConnection } from '../../apps/stack/servers/postgres.ts';
 import { errors } from '../../shared/contract/errors.ts';
 import { atEnd } from '../helpers/at-end.ts';
-import { makeCustomers, must, newWorkspace, type Customers } from '../helpers/customers.ts';
-import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
+import { eventually, makeWorld, once, makeCustomers, must, newWorkspace } from '../helpers/world.ts';
+import type { World, Customers } from '../helpers/world.ts';
 
 const folder = process.env.TEST_FOLDER!;
 const archive = join(folder, 'archive');

@@ -13,13 +13,12 @@ import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
 import { carryAll } from '../../../tests/helpers/carry.ts';
 import { makeHastyClock } from '../../../tests/helpers/clock.ts';
 import { connectPatiently } from '../../../tests/helpers/patient-redis.ts';
-import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
-import { makeWorld, once } from '../../../tests/helpers/world.ts';
+import { makeWorld, once, makeCustomers, must, column, columns } from '../../../tests/helpers/world.ts';
+import type { Customers, TestKey } from '../../../tests/helpers/world.ts';
 import { makeRandom } from '../../../tests/simulator/random.ts';
 import { reopen } from '../../api/reopen/reopen.ts';
 import { closeMonths } from './close-months.ts';
 import { rollUp } from './rollup.ts';
-import { column, columns } from '../../../tests/helpers/columns.ts';
 
 // The api alone runs: what a consumer carries, and its job, come when a test says so.
 

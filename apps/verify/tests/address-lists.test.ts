@@ -7,12 +7,10 @@ import { packAddressList } from '../../../shared/values/address-list.ts';
 import { keyShard, shardOf } from '../../../shared/values/key-text.ts';
 import { makeAddressLists } from '../../../shared/verification/address-lists.ts';
 import { makeTestClock } from '../../../tests/helpers/clock.ts';
-import { joinWorld, makeCustomers, must, newWorkspace } from '../../../tests/helpers/world.ts';
+import { makeCustomers, must, newWorkspace, joinWorkspace } from '../../../tests/helpers/world.ts';
 
-const world = await joinWorld();
+const { world, workspaceId, customers } = await joinWorkspace();
 const { redis } = world;
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
 
 test('a list of 1,000 holds its addresses and no others, and leaves Redis once it is removed', async () => {
   const many = Array.from({ length: 1_000 }, (_, i) => `2001:db8:${i.toString(16)}::${(7 * i).toString(16)}`);

@@ -1,13 +1,11 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { joinWorld, makeCustomers, must, newWorkspace, request } from '../../../tests/helpers/world.ts';
+import { must, request, joinWorkspace } from '../../../tests/helpers/world.ts';
 
 // The contract of POST /api/v1/api-key/verify/batch, on both servers that have it.
 
-const world = await joinWorld();
-const workspace = await newWorkspace(world);
-const customers = makeCustomers(world, workspace);
+const { world, workspaceId: workspace, customers } = await joinWorkspace();
 
 const both = () => [world.verify.url, world.api.url];
 

@@ -5,13 +5,11 @@ import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { request } from '../../../tests/helpers/world.ts';
-import { callsOf, joinWorld, makeCustomers, must, newWorkspace, type Answer } from '../../api/tests/helpers/calls.ts';
+import { callsOf, must, type Answer, joinWorkspace } from '../../api/tests/helpers/calls.ts';
 
 // A verification is cancelled by its Idempotency-Key, on the verify server and on the api. tests/accounts has its arithmetic.
 
-const world = await joinWorld();
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
+const { world, workspaceId, customers } = await joinWorkspace();
 const { read } = callsOf(world);
 const servers = () => [world.verify.url, world.api.url];
 test.before(async () => {

@@ -3,16 +3,15 @@ import * as assert from 'uvu/assert';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
-import { type Answer, joinWorld, makeCustomers, must, newWorkspace, request } from '../../../tests/helpers/world.ts';
+import { makeCustomers, must, newWorkspace, request, joinWorkspace } from '../../../tests/helpers/world.ts';
+import type { Answer } from '../../../tests/helpers/world.ts';
 
 // Section "Holds" of the contract, on the verify server and on the api. tests/accounts has its arithmetic.
 
 const CLOCKS_APART_MS = 1_000;
 
-const world = await joinWorld();
+const { world, workspaceId, customers } = await joinWorkspace();
 const { redis } = world;
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
 
 type Given = { usageName?: string; expiresIn?: number; onExpiry?: string };
 type Options = Given & { url?: string; headers?: Record<string, string> };

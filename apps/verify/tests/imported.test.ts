@@ -4,13 +4,11 @@ import * as assert from 'uvu/assert';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone, readRecord } from '../../../shared/stores/records.ts';
 import { hashForTeam, hashKeyText, hashShard, keyShard } from '../../../shared/values/key-text.ts';
-import { joinWorld, makeCustomers, must, newWorkspace } from '../../../tests/helpers/world.ts';
+import { must, joinWorkspace } from '../../../tests/helpers/world.ts';
 
 // Imported keys live as our own do; the simulator changes, deletes and restores them.
 
-const world = await joinWorld();
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
+const { world, workspaceId, customers } = await joinWorkspace();
 const redis = world.redis.node(0).client;
 const meter = await customers.newMeter({ totalCredits: '100' });
 

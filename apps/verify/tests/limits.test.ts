@@ -2,15 +2,12 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { windowAt } from '../../../shared/values/calendar.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { column } from '../../../tests/helpers/columns.ts';
-import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
+import { request, joinWorkspace, column, makeCustomers, must, newWorkspace } from '../../../tests/helpers/world.ts';
+import type { Answer } from '../../../tests/helpers/world.ts';
 
 // The section "Limits over any window" of the contract. tests/accounts has what each window lets through.
 
-const world = await joinWorld();
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
+const { world, workspaceId, customers } = await joinWorkspace();
 
 // Where it is about noon, so that no day, week or month ends meanwhile.
 const hoursFromNoon = new Date().getUTCHours() - 12;

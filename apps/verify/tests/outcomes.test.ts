@@ -1,10 +1,8 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { columns } from '../../../tests/helpers/columns.ts';
-import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { metric } from '../../../tests/helpers/metric.ts';
-import { joinWorld, request, type Started } from '../../../tests/helpers/world.ts';
+import { request, type Started, joinWorkspace, columns, makeCustomers, must } from '../../../tests/helpers/world.ts';
 
 // How refusals come into the books. Programs of this file alone are asked: one that stops tells all that it has counted.
 
@@ -13,9 +11,7 @@ type Row = Record<'team_id' | 'workspace_id' | 'status' | 'reason' | 'limited_by
   calls: string;
 };
 
-const world = await joinWorld();
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
+const { world, workspaceId, customers } = await joinWorkspace();
 
 const limitOf = (more: object) => ({ name: 'hourly', unit: 'requests', limit: 1, per: 'hour', ...more });
 

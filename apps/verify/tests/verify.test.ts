@@ -3,11 +3,9 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
-import { joinWorld, makeCustomers, must, newWorkspace } from '../../../tests/helpers/world.ts';
+import { makeCustomers, must, newWorkspace, joinWorkspace } from '../../../tests/helpers/world.ts';
 
-const world = await joinWorld();
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
+const { world, workspaceId, customers } = await joinWorkspace();
 const { verify } = customers;
 for (const representation of ['users', 'posts'])
   await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 's', representation }));

@@ -8,7 +8,7 @@ import type { Answered } from '../../../tests/accounts/product-scripts.ts';
 import { setClock, SHARD } from '../../../tests/accounts/test-shard.ts';
 import { bookEvents } from '../../../tests/helpers/carry.ts';
 import { connectTestStores } from '../../../tests/helpers/test-stores.ts';
-import { connectTestRedis } from '../../../tests/helpers/world.ts';
+import { connectTestRedis, columns } from '../../../tests/helpers/world.ts';
 import { eventColumns } from '../../events/event.ts';
 import type { Query } from '../../stores/postgres.ts';
 import { newId } from '../../values/ids.ts';
@@ -16,7 +16,6 @@ import type { BillingRef } from '../billing-refs.ts';
 import { inOrder, type Movement } from './movements.ts';
 import { spanOfMonth } from './span.ts';
 import { makeStatements, type Statement } from './statements.ts';
-import { columns } from '../../../tests/helpers/columns.ts';
 
 // Characters, as JSON. A statement shows at most 2,000 movements of a kind one by one.
 const MOST_READ = 500_000;

@@ -3,23 +3,12 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { hearOutput } from '../../../../tests/helpers/world.ts';
-import {
-  callsOf,
-  column,
-  columns,
-  joinWorld,
-  makeCustomers,
-  must,
-  newWorkspace,
-  refused,
-} from '../../tests/helpers/calls.ts';
+import { callsOf, column, columns, must, newWorkspace, refused, joinWorkspace } from '../../tests/helpers/calls.ts';
 
 const PATH = '/api/v1/api-key/import';
 const output = hearOutput();
-const world = await joinWorld();
+const { world, workspaceId, customers } = await joinWorkspace();
 const { ask, read, make, post, remove } = callsOf(world);
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
 
 test('a key verifies right after its import, from its text and from its hash in each form', async () => {
   const ours = makeKeyText('other', 17);

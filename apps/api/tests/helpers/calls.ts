@@ -1,11 +1,10 @@
 import * as assert from 'uvu/assert';
-import { must } from '../../../../tests/helpers/customers.ts';
-import type { Answer, World } from '../../../../tests/helpers/world.ts';
+import { type Answer, type World, must } from '../../../../tests/helpers/world.ts';
 
 // What most test files of the api need beside their calls.
 export { column, columns } from '../../../../tests/helpers/columns.ts';
 export { makeCustomers, must, newWorkspace, type Customers } from '../../../../tests/helpers/customers.ts';
-export { joinWorld, makeWorld, once, type Answer } from '../../../../tests/helpers/world.ts';
+export { joinWorkspace, joinWorld, makeWorld, once, type Answer } from '../../../../tests/helpers/world.ts';
 
 type Headers = Record<string, string>;
 

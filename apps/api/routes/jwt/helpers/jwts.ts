@@ -1,6 +1,5 @@
 import { SignJWT } from 'jose';
-import { must } from '../../../../../tests/helpers/customers.ts';
-import type { World } from '../../../../../tests/helpers/world.ts';
+import { type World, must } from '../../../../../tests/helpers/world.ts';
 import { makeSigningKeys } from '../../../resources/jwts/signing-keys.ts';
 
 export const PATH = '/api/v1/jwt';
