@@ -215,6 +215,23 @@ test('adjustments behind one that the books lack and Postgres has wait for it, a
   assert.is((await record.prove()).lastMicros, 11 * CREDIT);
 });
 
+test('where the last line alone shows another balance, as of adjustments that were applied again, a rebuild puts that right', async () => {
+  const record = await makeRecord(lines(1, 2));
+  await record.toRedis();
+  const [first, last] = record.ledger.events as [UsageEvent, UsageEvent];
+  await record.toBooks([first, { ...last, usedMicros: 2 * CREDIT }]);
+  const shown = async () => {
+    const { status, lastMicros } = await record.prove();
+    return [status, lastMicros];
+  };
+  assert.equal(await shown(), ['ON_ITS_WAY', 2 * CREDIT]);
+  await reconcileEach();
+  await storeWatermark(own.sql, Date.now());
+  await rebuildNoted(own);
+  await own.carry();
+  assert.equal(await shown(), ['EXACT', 3 * CREDIT]);
+});
+
 // From here on records are left different, and every later run of the job would look at them again.
 
 test('a difference of grants is told with its amount, told again when it is another one, and rebuilt', async () => {

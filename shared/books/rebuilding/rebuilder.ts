@@ -4,7 +4,7 @@ import type { Metrics } from '../../runtime/metrics.ts';
 import { openShards } from '../../stores/fence.ts';
 import { findBalances } from '../balances.ts';
 import { proveGrants } from '../reconciling/grant-proof.ts';
-import { behindBooks, readBooked } from '../sums/booked.ts';
+import { behindBooks, readBooked, showsAnother } from '../sums/booked.ts';
 import { rebuild, setAside, type RebuildStores, type SetAside } from './rebuild.ts';
 import { countUnsettled, removeSettled, someUnsettled, takeUnsettled } from './unsettled-records.ts';
 
@@ -32,7 +32,8 @@ export function startRebuilder({ metrics, ...stores }: RebuildStores & { metrics
 /**
  * Rebuilds noted records of open shards, one page of those that are due; gives how many it took: none while the books are behind.
  * 1. Take the notes. After a crash here they are due again some seconds later.
- * 2. Set aside those whose balance lacks what the books have, or differs from them by grants, or is not known; their calls get 503.
+ * 2. Set aside those whose balance lacks what the books have, differs from them by grants or in their last line, or is not known;
+ *    their calls get 503.
  * 3. Rebuild these once the books have all that they had given.
  * 4. Remove the notes, but for those that were noted again: meanwhile, or since they failed alone.
  */
@@ -53,7 +54,10 @@ export async function rebuildNoted(stores: RebuildStores): Promise<number> {
   // Of an adjustment the books may have got the line of another time that it was applied, which draws on other grants.
   const proofs = await proveGrants(sql, compared);
   const behind = compared.filter(
-    ({ balance, booked }) => behindBooks(balance, booked) > 0 || proofs.get(balance.billing.id)?.differenceMicros,
+    ({ balance, booked }) =>
+      behindBooks(balance, booked) > 0 ||
+      showsAnother(balance, booked) ||
+      proofs.get(balance.billing.id)?.differenceMicros,
   );
   const grant = (shard: number) => ({ fence: redis.node(shard).runId(), epoch: open.get(shard)!.epoch });
   const wanted = [...unknown, ...behind.map(({ balance }) => balance.billing)];

@@ -1,7 +1,7 @@
 import { readBalances, type Balance } from '../balances.ts';
 import type { BillingRef } from '../billing-refs.ts';
 import { wronglyBilledDays, type WrongDay } from './billed.ts';
-import { behindBooks, countedEarlier, readBooked, sum, type BookedRecord } from '../sums/booked.ts';
+import { behindBooks, countedEarlier, readBooked, showsAnother, sum, type BookedRecord } from '../sums/booked.ts';
 import type { Books } from '../../stores/clickhouse.ts';
 import { booksWatermark } from '../../events/watermark.ts';
 import { proveGrants, type GrantProof } from './grant-proof.ts';
@@ -76,7 +76,7 @@ export async function reconcile(
     result.missing = gaps.filter(isInRedis);
     // Higher sequence numbers of this epoch belong to events from after the balance was read.
     result.losses = gaps.filter((gap) => gap.epoch < epoch && !isInRedis(gap));
-    if (!arrived || behindBooks(balance, booked) > 0) result.status = 'ON_ITS_WAY';
+    if (!arrived || behindBooks(balance, booked) > 0 || showsAnother(balance, booked)) result.status = 'ON_ITS_WAY';
     second.set(balance.billing.id, result);
   }
   return first.map(({ result }) => second.get(result.billing.id) ?? result);

@@ -95,6 +95,19 @@ export function behindBooks(balance: Balance, { epochs, adjustments }: BookedRec
   return Math.max(0, sum(earlier.map(({ own }) => own.numbers)) - countedEarlier(balance)) + adjustments.ahead.numbers;
 }
 
+/**
+ * Whether the books have just the lines that a balance has counted, and the last of them shows another one: of adjustments that were
+ * applied again, the books keep the line of the first time.
+ */
+export function showsAnother(balance: Balance, { epochs, adjustments, lastMicros = 0 }: BookedRecord): boolean {
+  const { usedMicros, adjustment, epoch, sequences } = balance;
+  const own = epochs.map((one) => one.own);
+  const counted = countedEarlier(balance) + (sequences.get(epoch) ?? 0);
+  const isComplete = sum(own.map(({ numbers }) => numbers)) === counted && adjustments.own.numbers === adjustment;
+  const bookedMicros = sum([...own, adjustments.own].map(({ micros }) => micros));
+  return isComplete && bookedMicros === usedMicros && lastMicros !== usedMicros;
+}
+
 /** How many lines of earlier epochs a balance has counted. */
 export function countedEarlier({ epoch, counted, sequences }: Balance): number {
   return counted + sum([...sequences].filter(([earlier]) => earlier < epoch).map(([, number]) => number));
