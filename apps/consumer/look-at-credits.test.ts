@@ -11,7 +11,6 @@ import { notifyCredits } from './notify-credits.ts';
 
 const own = await makeConsumerWorld();
 
-/** A record that has used some of its credits, which somebody has to look at. */
 async function makeUsed(usedMicros: number) {
   const { billingId: id, workspaceId } = await own.storeKeyAndBilling();
   const { sql, redis, node } = own;

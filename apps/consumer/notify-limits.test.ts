@@ -29,7 +29,6 @@ async function makeLimited() {
   return { workspaceId, keyId, billingId, told: () => told('limit.reached'), count };
 }
 
-/** Appends lines as verify does, and carries them. */
 async function consume(...lines: string[]): Promise<void> {
   await own.appendEntry(3, ...lines);
   await own.carry();

@@ -262,7 +262,6 @@ test('the name of a file begins with its form', () => {
   assert.equal(['unkey.csv', 'kong-2.json', 'export.csv'].map(formOf), ['unkey', 'kong', undefined]);
 });
 
-/** JSON of what YAML says. */
 function json(yaml: string): string {
   return JSON.stringify(parse(yaml));
 }

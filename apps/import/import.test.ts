@@ -111,7 +111,6 @@ async function imported(form: string, text: string, more: { token?: string } & P
   return { failure, told: tally.lines(false).join('\n'), report: report.join('\n') };
 }
 
-/** How many keys, texts of keys and lines about changes our team has. */
 async function stored(): Promise<object> {
   const { id } = world.team;
   const [row] = await world.sql`

@@ -189,7 +189,6 @@ async function failureOf(name: string, given: object, by = client): Promise<stri
   return content.map((one) => (one.type === 'text' ? one.text : '')).join('\n');
 }
 
-/** Where a text occurs in a value, as the path of each. */
 function placesOf(value: unknown, text: string, path = ''): string[] {
   if (typeof value === 'string') return value.includes(text) ? [path] : [];
   if (typeof value !== 'object' || value === null) return [];

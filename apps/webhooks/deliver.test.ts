@@ -14,7 +14,6 @@ const OK: Outcome = { status: 200, durationMs: 1 };
 const world = await makeWorld([]);
 const workspaceId = await newWorkspace(world);
 
-/** What one process claims now. */
 async function claimNow(underWay: string[] = [], { slow = false, perWebhook = 100 } = {}) {
   return (await claim(world.sql, { slow, after: '', underWay, most: 1_000, perWebhook })).claimed;
 }
@@ -23,7 +22,6 @@ function note(claimed: Claimed, outcome: Outcome): Promise<Noted> {
   return noteTry(world.sql, { claimed, outcome, atMs: Date.now(), random: 0 }, RETRIES_MS);
 }
 
-/** A webhook, and what becomes of it. */
 async function newWebhook(events: string[], url = 'https://hooks.example.com/in') {
   const { webhook } = (await must(201, world.call('post', '/api/v1/webhook', { url, events }))).body;
   const path = `/api/v1/webhook/${webhook.id}`;

@@ -87,7 +87,6 @@ async function prove({ id, kind, workspaceId, receiver, states }: Made, used: nu
   if (kind !== 'stripe') assert.equal([kind, counted], [kind, events]);
 }
 
-/** Throws again what is not by a death. */
 function onlyDeath(error: Error): void {
   if (!/it died|planning failed/.test(error.message)) throw error;
 }

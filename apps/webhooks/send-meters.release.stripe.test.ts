@@ -29,7 +29,6 @@ const mock = await startMock();
 const world = await makeWorld();
 const by = callsOf(world);
 
-/** Starts Stripe's mock on a port that it chooses; gives its address. */
 function startMock(): Promise<string> {
   const child = spawn(process.env.TEST_STRIPE_MOCK!, ['-http-addr', '127.0.0.1:0'], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -161,7 +161,6 @@ export async function runCases(name: string, apps: Record<string, CaseApp>): Pro
   }
 }
 
-/** A key that may read documents, with a billing record of its own. */
 async function newCustomer({ customers }: EndClients, totalCredits: string) {
   const meter = await customers.newMeter({ totalCredits });
   const scopes = [{ representation: 'documents', read: true }];
@@ -260,7 +259,6 @@ function filledWith(keys: Record<string, string>, text: string): string {
   });
 }
 
-/** A step with a row's values in the place of their names. */
 function withValues(step: Step, row: Record<string, unknown>): Step {
   return JSON.parse(JSON.stringify(step), (_, one: unknown) => {
     if (typeof one !== 'string') return one;
@@ -304,7 +302,6 @@ async function check(answer: Response, { status, code, limit, body, matches, hea
   if (body) assert.equal(partLike(JSON.parse(text), body), body);
 }
 
-/** The fields of a value that another one has. */
 function partLike(value: unknown, wanted: unknown): unknown {
   if (typeof wanted !== 'object' || wanted === null || Array.isArray(wanted)) return value;
   const fields = (value ?? {}) as Record<string, unknown>;

@@ -176,7 +176,6 @@ async function asking(times: number): Promise<void> {
   for (let i = 0; i < times; i++) await once(proxy.server, 'request');
 }
 
-/** What verify was asked. */
 function asked(): string {
   return proxy.seen.map(({ url }) => url!.split('/').at(-1)).join(' ');
 }

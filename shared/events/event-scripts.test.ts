@@ -92,7 +92,6 @@ async function eventsOf(billingId: string, shard: number) {
   return (await outbox(shard)).filter(({ event }) => event.billingId === billingId);
 }
 
-/** The entries of a shard's outbox: when Redis appended each, and what it holds. */
 async function outbox(shard: number): Promise<{ ms: number; value: string; event: UsageEvent }[]> {
   const entries = await redis.node(shard).client.xrange(keyspace.outbox(shard), '-', '+');
   return entries.flatMap(([id, fields]) => {

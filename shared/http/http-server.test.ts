@@ -64,7 +64,6 @@ test('a request with several Host lines, or with none, is 400, however they are 
   assert.is(requests, 2);
 });
 
-/** Serves, and takes no head that is longer on its way than 0.3 s. */
 async function serve(handle: RequestListener): Promise<{ server: Server; port: number }> {
   const server = makeHttpServer(handle);
   const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0, headersMs: 300 });

@@ -54,7 +54,6 @@ test('no statement that may run is cut, nor an idle connection, a cursor that is
   });
 });
 
-/** Does work on a pool of one connection, which stays the same. */
 async function onOneConnection(work: (one: Sql) => Promise<unknown>): Promise<void> {
   const one = connectPostgres(url, { max: 1, statementTimeoutMs: STATEMENT_MS });
   const pid = await pidOf(one);

@@ -74,7 +74,6 @@ test('Postgres ends the sessions of a machine that died, and the locks that they
   assert.ok(row.lostMs > 0 && row.lostMs <= 60_000, JSON.stringify(row));
 });
 
-/** Ends a connection at Postgres, and waits until it is gone there. */
 async function endOf(query: Query): Promise<void> {
   const [{ isGone }] = await admin<[{ isGone: boolean }]>`
     select pg_terminate_backend(${await pidOf(query)}, 60000) as is_gone`;

@@ -16,7 +16,6 @@ const call = (more: Partial<CountedCall> = {}): CountedCall => ({
 });
 const unknown = call({ workspaceId: '', status: 'INVALID', reason: 'NOT_FOUND', keyId: '' });
 
-/** Counts calls, and gives the rows that they become, as objects. */
 function counted(calls: Iterable<CountedCall>): Record<string, string | number>[] {
   const minute = countMinute('boot', MINUTE);
   const cells = new Set<Cell>();

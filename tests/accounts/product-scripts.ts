@@ -160,7 +160,6 @@ export function recordOfProduct(redis: Redis) {
     holds.set(name, { ...told, micros: String(micros) });
   }
 
-  /** Captures, releases or extends a hold. */
   async function settleHold(what: What, name: string, amount: number): Promise<string> {
     const [{ status }] = await settleHolds([what, name, amount]);
     return status === 'AGAIN' ? settleHold(what, name, amount) : status === 'OK' ? 'DONE' : status;
@@ -188,7 +187,6 @@ export function recordOfProduct(redis: Redis) {
     return packCapture({ what, amount, known: '', trace: '', ...more }, holds.get(name)!);
   }
 
-  /** Cancels a call by its name; gives the script's status and detail. */
   async function cancel(once: string): Promise<string> {
     const packed = packFields(cancelFields, { idempotencyHash: once, callerTeamId: teamId, callerWorkspaceIds: '' });
     const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, [packed]);
@@ -295,7 +293,6 @@ export function recordOfProduct(redis: Redis) {
     }
   }
 
-  /** Makes the key, with limits over windows. */
   async function setKey(limits: readonly Limit[]) {
     const named = { state: 'A', teamId, workspaceId, keyId, meter: billingId, answerPart: `"apiKeyId":"${keyId}"` };
     const rest = { expiresAtMs: 0, validUntilMs: 0, addressList: '', workspaceFields: '["d"]', scopeFlags: '' };

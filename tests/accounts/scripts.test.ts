@@ -302,7 +302,6 @@ function percent(value: number, name: string) {
   return { name, kind: 'usedPercent' as const, value };
 }
 
-/** The kinds of a record's lines, with what each crossed. */
 function told({ lines }: Pick<Awaited<ReturnType<typeof beginRecord>>, 'lines'>): string[] {
   return lines.map((line) => [line.kind, ...crossedBy(line).map(({ name }) => name)].join(' '));
 }

@@ -85,7 +85,6 @@ test('the page of verify says what a 503 of a verification promises as the contr
   assert.ok(page('docs/verify.md').text.includes(promise));
 });
 
-/** The links of a page that lead into this repository. */
 function linksOf(text: string): string[] {
   return [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link!).filter((link) => !/^[a-z]+:/.test(link));
 }

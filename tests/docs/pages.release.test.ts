@@ -51,7 +51,6 @@ async function requireWorking(shell: string, blocks: Block[]): Promise<void> {
   throw new Error(`${shell}: ${problem}`);
 }
 
-/** Runs the blocks in one shell; gives what went wrong, if anything did. */
 async function tryBlocks(shell: string, blocks: Block[]): Promise<string | undefined> {
   const script = blocks.map(({ text }) => `printf '\\036'\n${text}`).join('\n');
   const { code, out, err } = await run(shell, script);

@@ -250,7 +250,6 @@ function egressOf(manifests: Manifest[]): Map<string, Rule[]> {
   return new Map(policies.map(({ spec }) => [component(spec.podSelector!), spec.egress!]));
 }
 
-/** Whether a rule lets a pod connect to an address on any port. */
 function reaches(rules: Rule[], address: string): boolean {
   const isIn = (blocks: string[]): boolean =>
     blocks.some((block) => {

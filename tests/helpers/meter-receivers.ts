@@ -92,7 +92,6 @@ export function makeMeterReceiver(kind: MeterKind, { now, secret, perSecond = In
     return { status: 204, answer: '' };
   }
 
-  /** Our own form, signed as webhooks are. */
   function http({ headers, body }: Asked): Answer {
     const { data } = new Webhook(secret).verify(body, headers as Record<string, string>) as {
       data: { events: OwnEvent[] };

@@ -40,7 +40,6 @@ export async function connectTestStores(): Promise<TestStores> {
   return { ...stores, team };
 }
 
-/** A team with an access token. */
 async function newTeam(sql: Sql): Promise<TestStores['team']> {
   const [id, tokenId] = [newId('team'), newId('tok')];
   await sql`insert into teams (id, name) values (${id}, ${id})`;

@@ -18,13 +18,11 @@ const gone = ['tell', 'tells', 'teller', 'telling', 'told', 'places'];
 type Exported = { declaration?: (Named & { declarations?: Named[] }) | null };
 type Named = { id?: { name?: string } | null };
 
-/** Whether a name in camelCase, kebab-case or the like has a word that has gone. */
 function hasGoneWord(name = ''): boolean {
   const words = name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').toLowerCase();
   return words.split(/[^a-z]+/).some((word) => gone.includes(word));
 }
 
-/** A rule that reports what its visitors find. */
 function rule(message: string, visit: (report: (node: unknown) => void, file: string) => object) {
   return { create: (context: Context) => visit((node) => context.report({ node, message }), context.filename) };
 }

@@ -25,7 +25,6 @@ await runInTestFolder(async (folder) => {
   let slot = 10;
   let problems = 0;
 
-  /** Runs a test file in a copy of the tree; gives why it failed. */
   async function run(root: string, index: number, file: string): Promise<string | undefined> {
     slot += 1;
     const worker = makeWorker({ ...process.env, TEST_WORKER: String(index), LOG_LEVEL: 'error' }, root);

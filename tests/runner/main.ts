@@ -115,7 +115,6 @@ async function startServers(): Promise<Servers> {
   return servers;
 }
 
-/** Counts and prints the result of a file. */
 function report(file: string, result: FileResult): void {
   passed += result.passed;
   failed += result.failed;

@@ -28,7 +28,6 @@ export function makeBooksServer(folder: string) {
   session.query('system stop merges');
   let simulation: Simulation;
 
-  /** Gives the lines of the answer. */
   function run({ query, query_params = {}, format = 'JSONEachRow' }: Asked): string[] {
     const params = Object.entries(query_params).map(([name, value]) => `param_${name} = ${quoted(asParam(value))}`);
     if (params.length > 0) session.query(`set ${params.join(', ')}`);

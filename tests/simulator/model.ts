@@ -235,7 +235,6 @@ function beyondCredits(model: Model, meter: Meter): number {
   return [...adjusted.map(({ micros }) => Math.abs(micros)), ...captured].reduce((all, micros) => all + micros, 0);
 }
 
-/** The most that was ever bought of a record, or granted. */
 function mostGiven({ total, grants }: Meter): number {
   return total.most + sum(grants.filter(({ state }) => state !== 'none'));
 }

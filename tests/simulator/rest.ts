@@ -72,7 +72,6 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
     await until(`the job ${name}`, job.work(new AbortController().signal));
   }
 
-  /** What differs, once all was compared. */
   async function reconciled(): Promise<string[]> {
     await doJob('reconcile');
     const rows = await asAdmin<{ unproved: string }[]>(
@@ -81,7 +80,6 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
     return rows.map(({ unproved }) => unproved);
   }
 
-  /** Lets time pass until something is done. */
   async function until<T>(what: string, doing: Promise<T>): Promise<T> {
     let isDone = false;
     const done = doing.finally(() => (isDone = true));
@@ -97,7 +95,6 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
     }
   }
 
-  /** What is still to be done, by the stores themselves. */
   async function unrest(): Promise<string> {
     const [{ waiting }] = await asAdmin<[{ waiting: string }]>(`
       select concat_ws(', ',
@@ -107,7 +104,6 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
     return [waiting, await servers.redis.unrest(), servers.kafka.unrest()].filter(Boolean).join(', ');
   }
 
-  /** Until the last try of a webhook that waits. */
   async function longestPause(): Promise<number> {
     const [{ ms }] = await asAdmin<[{ ms: number }]>(
       `select coalesce(extract(epoch from max(next_at) - sim.now()) * 1000, 0)::bigint as ms from webhook_deliveries where state = 'WAITING'`,

@@ -270,7 +270,6 @@ export function makeWork(simulation: Simulation, { caller, workspaceId, meters =
     await verifyKey(key, debit, idempotencyKey, asking);
   }
 
-  /** Some verifications that are alike. */
   async function verifyAlike(asking: Asking): Promise<void> {
     const key = pickKey();
     const micros = model.newAmount();

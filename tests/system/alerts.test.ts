@@ -39,7 +39,6 @@ test('defaultAlerts of a workspace hold for its records without alerts of their 
   assert.equal(await Promise.all([plain, own, none, never].map(names)), [['low'], ['left'], [], []]);
 });
 
-/** A record with these fields, and a key that draws on it. */
 async function newRecord(fields: object, of = workspaceId) {
   const externalMeterId = newId('evt');
   const body = { workspaceId: of, externalMeterId, totalCredits: '100', ...fields };

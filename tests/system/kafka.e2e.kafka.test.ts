@@ -80,7 +80,6 @@ test('a consumer that ClickHouse never answers ends, and the next one does its w
   await Promise.all([next.stop(), relay.stop()]);
 });
 
-/** Makes a record with many credits, and a key that draws on it. */
 async function newMeter(): Promise<Meter> {
   const { key, meter } = await customers.meteredKey('1000000');
   return { billingId: (await customers.billing(meter)).id, key };
@@ -107,7 +106,6 @@ async function booksAreRight({ billingId }: Meter, events: number): Promise<void
   assert.equal([counted, Number(totalOf(data))], [events, events * 0.25]);
 }
 
-/** What the books have of a record. */
 async function booked(billingId: string) {
   const query = `
     select toUInt32(count()) as events, toUInt32(uniqExact(seq)) as numbers, toUInt32(max(seq)) as last,
@@ -117,12 +115,10 @@ async function booked(billingId: string) {
   return (await answer.json<{ events: number }>())[0]!;
 }
 
-/** How many records of Kafka the consumers have not committed yet. */
 async function lag(): Promise<number> {
   return (await progress()).reduce((sum, { committed, end }) => sum + end - committed, 0);
 }
 
-/** How many records Kafka was given so far. */
 async function records(): Promise<number> {
   return (await progress()).reduce((sum, { end }) => sum + end, 0);
 }

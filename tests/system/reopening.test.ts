@@ -271,7 +271,6 @@ async function statusOf(key: string): Promise<string> {
   return (await must(200, customers.verify({ key }))).body.status;
 }
 
-/** VALID, or why not. */
 async function outcomeOf(key: string, usage: string, usageName: string): Promise<string> {
   const { status, reason } = (await must(200, customers.verify({ key, billing: { usage, usageName } }))).body;
   return reason ?? status;

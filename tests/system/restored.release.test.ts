@@ -148,7 +148,6 @@ async function jwtStatus(jwt: string, token = world.team.token): Promise<string 
   return (await world.call('post', '/api/v1/jwt/verify', { jwt }, { token })).body?.status as string | undefined;
 }
 
-/** Copies the database of a world as it is now, as a template. */
 async function backUp(): Promise<void> {
   await onServer(async (server, name) => {
     await disconnect(server, name);
@@ -157,7 +156,6 @@ async function backUp(): Promise<void> {
   });
 }
 
-/** Replaces the database by the copy. */
 async function restore(): Promise<void> {
   await onServer(async (server, name) => {
     await server`drop database ${server(name)} with (force)`;

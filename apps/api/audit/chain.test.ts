@@ -129,7 +129,6 @@ async function cutEnd(tx: Transaction): Promise<void> {
   await tx`delete from audit_log where id = any(${removed.map(({ lineId }) => lineId)})`;
 }
 
-/** Changes a line, and makes the chain fit it. */
 async function writeAgain(tx: Transaction): Promise<void> {
   await tx`update audit_log set operation = 'other' where id = (select line_id from audit_chain where number = 3)`;
   await tx`insert into audit_unchained (line_id) select line_id from audit_chain`;

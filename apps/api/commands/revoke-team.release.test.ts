@@ -81,7 +81,6 @@ function mint(token: string) {
   return world.call('post', '/api/v1/access-token', { name: 't', permissions: [...permissions] }, { token });
 }
 
-/** The status of a key; for a token that is refused, that of the answer. */
 async function verify(token: string, key: string): Promise<string | number> {
   const url = `${world.verify!.url}/api/v1/api-key/verify`;
   const { status, body } = await world.call('post', url, { key: key || 'none' }, { token });

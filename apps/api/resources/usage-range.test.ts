@@ -10,7 +10,6 @@ const NOW = Date.parse('2026-11-20T10:07:00Z');
 const cuts = (asked: Partial<Parameters<typeof cutsOf>[0]>) =>
   cutsOf({ interval: 'day', timezone: 'UTC', ...asked }, NOW).map((ms) => new Date(ms).toISOString().slice(0, 16));
 
-/** The first and the last instant, as text. */
 function boundsOf(given: GivenRange): string[] {
   const { quarters } = readPeriods(given, NOW);
   return [quarters[0]!, quarters.at(-1)!].map((one) => new Date(one * QUARTER_MS).toISOString().slice(0, 16));

@@ -272,7 +272,6 @@ async function turnsAreOver(token: string): Promise<void> {
   for (let i = 0; i < TURNS.ofToken; i++) await callsOf(world, token).read(`${api.url}/api/v1/workspace`);
 }
 
-/** A record with an account. */
 async function newRecord(): Promise<string> {
   const customers = makeCustomers(world, await newWorkspace(world));
   const { id } = await customers.billing(await customers.newMeter({ totalCredits: '10' }));

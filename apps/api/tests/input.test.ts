@@ -136,7 +136,6 @@ test('a creation repeated with its Idempotency-Key is answered as before and don
   }
 });
 
-/** The same JSON with its fields in the other order, at every depth. */
 function backwards(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(backwards);
   if (typeof value !== 'object' || value === null) return value;
@@ -159,7 +158,6 @@ function isText(value: unknown): boolean {
   return value === undefined || typeof value === 'string' || typeof value === 'number';
 }
 
-/** How many lines about changes the audit log has of our team. */
 async function auditLines(): Promise<number> {
   const { token: _, id } = world.team;
   const [row] = await world.sql<[{ n: number }]>`

@@ -165,7 +165,6 @@ async function lastLine(): Promise<string> {
   return (await world.sql<[{ last: string }]>`select max(id) as last from audit_log`)[0].last;
 }
 
-/** What was changed since a line of the audit log. */
 async function changesSince(last: string) {
   return world.sql<Record<'operation' | 'requestId' | 'resource' | 'resourceId', string>[]>`
     select operation, request_id, resource, resource_id from audit_log where id > ${last} and outcome = 'changed'`;
@@ -192,7 +191,6 @@ function send(route: ApiRoute, things: Things, token: string | null): Promise<An
   return sendTo(world, route, requests[nameOf(route)]!.make(things), { token });
 }
 
-/** Every subset that is not empty. */
 function subsets<T>(items: T[]): T[][] {
   return items.reduce<T[][]>((all, item) => [...all, ...all.map((one) => [...one, item])], [[]]).slice(1);
 }

@@ -148,7 +148,6 @@ function schemasIn(schema: any, where: string): { schema: any; where: string }[]
 
 const boundedFormats = new Set(['date', 'date-time', 'ip']);
 
-/** The bounds that a schema lacks. */
 function lacksOf(schema: any): string[] {
   const types = [schema.type ?? []].flat();
   const isPart = schema.anyOf || schema.allOf || schema.oneOf || 'enum' in schema || 'const' in schema;

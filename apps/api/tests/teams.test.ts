@@ -132,7 +132,6 @@ test("the programs' database roles have no more rights than they need", async ()
   assert.is(powers!.n, 0);
 });
 
-/** Creates what rows of other tables name, for the token's team. */
 async function fill(token: string): Promise<void> {
   const { make, post } = callsOf(world, token);
   const workspaceId = (await make('/api/v1/workspace', { name: 'w' })).id;

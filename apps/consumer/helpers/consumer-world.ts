@@ -49,7 +49,6 @@ function outboxTools(stores: TestStores) {
   const metrics = makeMetrics('test');
   const reader = (name: string, more: Partial<Parameters<typeof makeOutboxReader>[0]> = {}): Source =>
     makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, disk: anyDisk, ...more });
-  /** So many events of a record, as JSON. */
   const eventsOf = async (billingId: string, count: number): Promise<string[]> => {
     const timeMs = await redis.now();
     const numbers = Array.from({ length: count }, (_, i) => i + 1);

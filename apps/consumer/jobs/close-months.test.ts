@@ -358,7 +358,6 @@ function stores() {
   return { sql: world.sql, redis, books };
 }
 
-/** Carries all that was decided to the books. */
 function carry(): Promise<void> {
   return carryAll(stores());
 }

@@ -103,7 +103,6 @@ test('a release dates the changelog, tags the commit, and can be made again from
   assert.equal(readSums(files), first);
 });
 
-/** The checksums of a release, by its files. */
 function readSums(of: string): Map<string, string> {
   const lines = readFileSync(join(of, 'SHA256SUMS'), 'utf8').trim().split('\n');
   return new Map(lines.map((line) => line.split('  ').toReversed() as [string, string]));

@@ -110,7 +110,6 @@ function batch(verifications: unknown[], { url, headers = {} }: { url: string; h
   return request(url + VERIFY_BATCH_PATH, 'post', { token: world.team.token, headers, body: { verifications } });
 }
 
-/** The reason, else the status, else the code of the error. */
 function outcome(result: { status?: string; reason?: string; error?: { code: number } }): string | number | undefined {
   return result.error?.code ?? result.reason ?? result.status;
 }

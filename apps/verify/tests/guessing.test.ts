@@ -82,7 +82,6 @@ async function useUp({ forwardedFor, ...rest }: Omit<Ask, 'forwardedFor'> & { fo
   for (const [i, { code }] of answers.entries()) assert.is(code, 40102, `failure ${i + 1}`);
 }
 
-/** Sends a verification from one of this machine's addresses. */
 async function verify({ from, token = world.team.token, url = world.verify!.url, forwardedFor }: Ask) {
   const headers = {
     'Content-Type': 'application/json',

@@ -68,7 +68,6 @@ function foreign(): string {
   return `sk-${randomBytes(24).toString('hex')}`;
 }
 
-/** One whose hash is not in the shard of a meter. */
 function foreignOutside(): string {
   const text = foreign();
   return homeOf(text) === meterShard(workspaceId, meter) ? foreignOutside() : text;
@@ -78,13 +77,11 @@ function homeOf(text: string): number {
   return hashShard(hashKeyText(text));
 }
 
-/** The name of a key's record. */
 function nameOf(text: string): string {
   const hash = hashKeyText(text);
   return keyShard(text) === undefined ? hashForTeam(world.team.id, hash) : hash;
 }
 
-/** Whether a text has left the shard of its hash, and that of the meter. */
 async function gone(key: string): Promise<boolean[]> {
   const shards = [homeOf(key), meterShard(workspaceId, meter)];
   const found = await Promise.all(shards.map((shard) => redis.get(stored(shard, key))));
@@ -95,7 +92,6 @@ function stored(shard: number, key: string): string {
   return keyspace.keyText(shard, nameOf(key));
 }
 
-/** Imports a key; gives its id. */
 async function importKey(key: string, fields: object = {}, expected = 'imported'): Promise<string> {
   const item = { name: 'n', workspaceId, key, ...fields };
   const { results } = (await must(200, world.call('post', '/api/v1/api-key/import', { keys: [item] }))).body;

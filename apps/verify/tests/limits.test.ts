@@ -106,7 +106,6 @@ async function verify(body: object) {
   return (await must(200, customers.verify(body))).body;
 }
 
-/** Verifies a key so many times in one batch: at one instant, or nearly. */
 async function verifyTogether(key: string, times: number): Promise<Answer['body'][]> {
   const verifications = Array.from({ length: times }, () => ({ key }));
   const url = world.verify.url + VERIFY_BATCH_PATH;

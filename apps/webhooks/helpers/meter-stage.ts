@@ -53,7 +53,6 @@ export async function makeMeterStage() {
     return { id, billingIds };
   }
 
-  /** A destination with a receiver. */
   async function newDestination(workspaceId: string, kind: MeterKind, chosen: Record<string, string | number> = {}) {
     const id = newId('dest');
     const secret = kind === 'http' ? newWebhookSecret() : 'sk_test';
@@ -111,7 +110,6 @@ export async function makeMeterStage() {
     };
   }
 
-  /** A destination with so many hours of one record that wait. */
   async function withWaiting(kind: MeterKind, hours: number) {
     const workspace = await newWorkspace(1);
     const destination = await newDestination(workspace.id, kind);

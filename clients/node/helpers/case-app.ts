@@ -77,7 +77,6 @@ async function* lines() {
   }
 }
 
-/** What is answered without a guard. */
 const unguarded: Record<string, (request: IncomingMessage) => Promise<object> | object> = {
   errors: () => ({ errors: messages.splice(0) }),
   kept() {

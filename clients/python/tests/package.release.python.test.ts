@@ -129,7 +129,6 @@ function write(name: string, text: string): string {
   return name;
 }
 
-/** Writes the example of the page that has a text in it. */
 function writeExample(name: string, text: string): void {
   write(
     name,

@@ -191,7 +191,6 @@ async function september(
   return { statements, read };
 }
 
-/** Two records of a workspace, in the order of their ids. */
 async function newRecords(): Promise<[BillingRef, BillingRef]> {
   const workspaceId = newId('ws');
   await stores.sql`insert into workspaces (id, team_id, name) values (${workspaceId}, ${stores.team.id}, 'w')`;

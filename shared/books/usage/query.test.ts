@@ -25,7 +25,6 @@ const ZONES = `UTC Asia/Kathmandu Australia/Lord_Howe America/St_Johns America/H
   Europe/Berlin`.split(/\s+/);
 /** Days around which years and months begin, and clocks of these zones change. */
 const DAYS = ['2025-12-31', '2026-02-28', '2026-03-08', '2026-03-29', '2026-04-04', '2026-10-03', '2026-11-01'];
-/** The keys of made events. */
 const KEYS = [newId('key'), newId('key')];
 
 /** A made event, in columns of `usage_events`. `record` is a place in a list of billing records, whose first is none. */
@@ -178,7 +177,6 @@ function expectedOf(events: Event[], asked: Expected): Record<string, string> {
   return Object.fromEntries(Object.entries(sums).map(([key, one]) => [key, `${one.micros} in ${one.events}`]));
 }
 
-/** Quarter hours at most two days from a day. */
 function near(day: string): fc.Arbitrary<number> {
   return fc.integer({ min: -2 * 96, max: 2 * 96 }).map((quarters) => Date.parse(day) + quarters * QUARTER_MS);
 }
@@ -212,7 +210,6 @@ function eventsAround(day: string) {
     });
 }
 
-/** Inserts events of a workspace and its records, some of them twice. */
 async function insertEvents(workspaceId: string, records: string[], events: MadeEvent[]): Promise<void> {
   const values = events.map(({ record: place, timeMs, ...event }) => ({
     ...event,
@@ -226,7 +223,6 @@ async function insertEvents(workspaceId: string, records: string[], events: Made
   await client.insert({ table: 'usage_events', values: [...values, ...values.slice(0, 5)], format: 'JSONEachRow' });
 }
 
-/** Marks the days of events as the consumer does. */
 async function markDays(workspaceId: string, records: string[], events: MadeEvent[]): Promise<void> {
   const ids = events.map(({ record: place }) => records[place] || workspaceId);
   await stores.sql`
@@ -247,7 +243,6 @@ function periodStart(at: Temporal.ZonedDateTime, interval: Interval): number {
   return Math.max(change, at.epochMilliseconds - past);
 }
 
-/** The first instant of a day in a zone, by the calendar alone. */
 function zonedStart(date: Temporal.PlainDate, timezone: string): number {
   return date.toZonedDateTime(timezone).startOfDay().epochMilliseconds;
 }

@@ -104,13 +104,11 @@ test('a page that is open closes when its link is revoked, and shows nothing mor
   assert.not.ok((await page.content()).includes('Northwind'));
 });
 
-/** Makes a link, of the customer `northwind` unless another is named. */
 async function link(fields: object = {}): Promise<string> {
   const body = { workspaceId: shown.workspaceId, customerId: 'northwind', ...fields };
   return (await must(201, own.world.call('post', '/api/v1/link-token', body))).body.linkToken.token;
 }
 
-/** Opens a link as its customer does. */
 async function go(page: Page, token: string): Promise<void> {
   await page.goto('about:blank');
   await page.goto(`${own.world.api.url}/portal#${token}`);

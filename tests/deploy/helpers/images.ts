@@ -81,7 +81,6 @@ async function importDebian(engine: Engine, root: string, content: string): Prom
   rmSync(root, { recursive: true });
 }
 
-/** Puts together what the recipe copies. */
 async function gather(context: string): Promise<void> {
   // Not by `npm root`: that follows the Node that runs npm, which has none of its own where it comes from a package.
   const npm = join(realpathSync((await run('sh', ['-c', 'command -v npm'])).stdout.trim()), '../..');

@@ -264,7 +264,6 @@ export function makeBilled({ simulation, home, model, ask, askOne, verifyBy, bre
     return waiting.left === '0 events, 0 days' ? '' : waiting.left;
   }
 
-  /** This month's proof of each destination. */
   async function readProofs(read: Read, proofOf: ProofOf): Promise<Map<string, Json>> {
     const month = new Date(simulation.nowMs()).toISOString().slice(0, 7);
     const proofs = new Map<string, Json>();

@@ -110,7 +110,6 @@ async function revoke(id: string, by: string, query = '') {
   return (await must(200, world.call('delete', `${PATH}/${id}${query}`, undefined, { token: by }))).body;
 }
 
-/** The status that a token gets from the api and from verify. */
 async function statusesOf({ token }: { token: string }): Promise<number[]> {
   const options = { token: null, headers: lookedUp(token) };
   const url = `${world.verify.url}/api/v1/api-key/verify`;

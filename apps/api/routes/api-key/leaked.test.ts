@@ -105,7 +105,6 @@ test('at most 200 secrets may stand in a text', async () => {
 
 type Key = { id: string; key: string };
 
-/** A team with a workspace, and what it does. */
 async function newTeam() {
   const { id, token } = await world.newTeam();
   const workspaceId = await newWorkspace(world, {}, { token });

@@ -8,7 +8,6 @@ const calls = callsOf(world);
 
 type Key = { id: string; name: string; maskedKey: string; key?: string };
 
-/** Makes keys in a workspace of their own. */
 async function makeKeys(keys: Record<string, object>) {
   const workspace = await calls.make('/api/v1/workspace', { name: 'w' });
   const made: Key[] = [];

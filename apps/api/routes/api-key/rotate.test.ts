@@ -19,7 +19,6 @@ const verify = async ({ key }: { key: string }) =>
 const statuses = async (keys: Key[]): Promise<string[]> => column(await Promise.all(keys.map(verify)), 'status');
 const valid = (count: number) => Array<string>(count).fill('VALID');
 
-/** What Redis has under the name of a secret. */
 function stored({ key }: Key) {
   const shard = keyShard(key)!;
   return { client: world.redis.node(shard).client, name: keyspace.keyText(shard, hashKeyText(key)) };

@@ -129,7 +129,6 @@ test('the log is read page by page in either order, and filtered by who and what
   }
 });
 
-/** All lines of our team as they are stored. */
 async function storedLines(): Promise<string> {
   return JSON.stringify(await world.sql`select * from audit_log where team_id = ${world.team.id}`);
 }

@@ -156,7 +156,6 @@ test("a period that Postgres takes for due is made once it is by Redis's clock, 
 
 type Made = Awaited<ReturnType<typeof recordWithSchedule>>;
 
-/** A record with a grant and a schedule. */
 async function recordWithSchedule() {
   const { id, meter } = await records.record('10');
   const grantId = await records.granted(id, { credits: '5' });

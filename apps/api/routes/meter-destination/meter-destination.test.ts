@@ -44,7 +44,6 @@ const adjust = ({ id: billingId }: { id: string }, timeMs: number, costMicros: n
   return bookEvents(world, Date.now(), [testEvent({ timeMs, billingId, costMicros, ...adjustment })]);
 };
 
-/** Plans all of yesterday. */
 async function planYesterday() {
   await storeWatermark(world.sql, TODAY_MS);
   await plan();

@@ -23,7 +23,6 @@ const { workspaceId } = records;
 const newSource = (more: object = {}) =>
   by.make(PATH, { workspaceId, kind: 'stripe', name: 'Stripe', rules: [RULE], secret: SECRET, ...more });
 
-/** Sends an event as Stripe does. */
 function send({ id }: { id: string }, type: string, object: object, { secret = SECRET, more = {} } = {}) {
   const created = Math.floor(Date.now() / 1_000);
   const payload = JSON.stringify({ id: newId('evt'), type, created, data: { object } });

@@ -200,7 +200,6 @@ test('what is granted in the step that voids grants to come is in no class of th
 
 type Line = { after?: { notGranted?: object } };
 
-/** A record with a plan, and a key that draws on it. */
 async function customer(planId: string, more: object = {}): Promise<{ id: string; key: string }> {
   const fields = { workspaceId: records.workspaceId, externalMeterId: randomUUID() };
   const { id } = await make('/api/v1/customer-billing', { ...fields, planId, ...more });

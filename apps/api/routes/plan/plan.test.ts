@@ -148,7 +148,6 @@ async function recordWith(planId: string, more: object = {}) {
   return make(RECORD, { workspaceId, externalMeterId: randomUUID(), planId, ...more });
 }
 
-/** A record with a plan, and a key that draws on it. */
 async function customerOf(planId: string): Promise<{ id: string; key: string }> {
   const fields = { name: 'k', workspaceId, externalMeterId: randomUUID(), planId };
   const { key, billingId } = await make('/api/v1/api-key', fields);

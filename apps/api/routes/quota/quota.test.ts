@@ -221,7 +221,6 @@ async function newTeam() {
   const { id, token } = await world.newTeam();
   await world.sql`insert into team_quotas (team_id, limits) values (${id}, ${world.sql.json(LIMITS)})`;
   const { ask, read, make } = callsOf(world, token, {});
-  /** The id of what was made. */
   const made = async (path: string, body: object): Promise<string> => (await make(path, body)).id;
   const workspaceId = await made('/api/v1/workspace', { name: 'w' });
   return { id, ask, made, quota: () => read('/api/v1/quota'), workspaceId };

@@ -139,7 +139,6 @@ test('a workspace holds at most 1000 scopes, deleted ones not counted', async ()
   await made('again');
 });
 
-/** The scope that one of some requests made. */
 function madeOne(answers: Answer[]): { id: string } {
   return answers.find(({ status }) => status === 201)!.body.scope;
 }

@@ -14,7 +14,6 @@ const secure = (await world.start('api', { TLS_BY_PROXY: 'true', CORS_ORIGINS: O
 
 const signIn = (token: string, headers: Record<string, string> = marked, url = world.api.url) =>
   world.call('post', url + SESSION, undefined, { token, headers });
-/** The cookie of a new session. */
 const session = async (token = world.team.token, url = world.api.url) =>
   cookieOf(await must(201, signIn(token, marked, url)));
 /** Asks the api that has not seen the session yet: one that has remembers it for half a second. */

@@ -199,7 +199,6 @@ const searchOf = (query: Record<string, string>) => new URLSearchParams(query).t
 const valuesOf = (row: Counted) => Object.values({ ...row, start: '' }).filter((value) => value !== '');
 const textOf = (rows: Counted[]) => rows.map((row) => valuesOf(row).join(' ')).join(', ');
 
-/** Asks for the counts of the workspace on the day. */
 function ask(query: Record<string, string>, token?: string) {
   const search = searchOf({ workspaceId: own, from: day, to: day, ...query });
   return callsOf(world, token).ask('get', `/api/v1/verifications?${search}`);
@@ -209,7 +208,6 @@ async function counted(query: Record<string, string>, token?: string) {
   return (await must(200, ask(query, token))).body as { data: Counted[]; wouldRefuse: Counted[] };
 }
 
-/** Counts of refusals, as processes told them. */
 function refusals(counts: object[]): Promise<unknown> {
   const cell = { team_id: world.team.id, workspace_id: own, minute: noon / 1_000, boot: 'boot' };
   return insert(
@@ -218,7 +216,6 @@ function refusals(counts: object[]): Promise<unknown> {
   );
 }
 
-/** Events of calls that were VALID, and others. */
 function happened(events: Record<string, string>[]): Promise<unknown> {
   const values = events.map(({ time = `${day} 12:00:00`, ...one }) => {
     const event = { workspace_id: own, kind: 'verification', event_id: newId('evt') };
