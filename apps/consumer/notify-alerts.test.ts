@@ -71,9 +71,7 @@ test('a top-up is due once for each arming of an alert that says how much, under
     select id, event_id from alerts_told where billing_id = ${billingId} and name = 'buy' and armed <> 'x.3' order by armed`;
   const alike = { billingId, externalMeterId: 'm', amount: '500', below: '10' };
   const due = (await heard('credits.top_up_due')).map(({ data }) => data);
-  assert.equal(
-    due,
-    crossings.map(({ id, eventId }) => ({ ...alike, eventId, topUpId: id })),
-  );
+  const told = crossings.map(({ id, eventId }) => ({ ...alike, eventId, topUpId: id }));
+  assert.equal(due, told);
   assert.is(crossings.length, 2);
 });

@@ -71,10 +71,8 @@ test('what is left of a key elsewhere is what it may use here, once, and then wh
     ['unkey', unkey],
     ['litellm', litellm],
   ] as const) {
-    assert.match(
-      (await imported(form, file)).told,
-      /0 imported, 0 imported before, 1 refused\nrefused, because .+--meter-from/,
-    );
+    const { told } = await imported(form, file);
+    assert.match(told, /0 imported, 0 imported before, 1 refused\nrefused, because .+--meter-from/);
     assert.match((await imported(form, file, asked)).told, /: 1 imported/);
     assert.match((await imported(form, file, asked)).told, /: 0 imported, 1 imported before/);
   }

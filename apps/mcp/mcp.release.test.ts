@@ -104,9 +104,7 @@ test('each tool sends GETs alone, and gives what others wrote under "untrusted",
   const limits = [{ name: INJECTION, unit: 'credits', limit: '1', per: 'day' }];
   const texts = { name: INJECTION, customerId: hidden, externalMeterId: hidden, metadata: { note: hidden } };
   const { id, key } = await customers.newKey({ ...texts, limits });
-  for (const usage of ['1', '1']) {
-    await customers.verify({ key, route: hidden, billing: { usage, usageName: hidden } });
-  }
+  for (const usage of ['1', '1']) await customers.verify({ key, route: hidden, billing: { usage, usageName: hidden } });
   await eventually('both are read', async () => {
     return (await call('explain_refusals', { workspaceId, apiKeyId: id })).data.read === 2;
   });
@@ -138,19 +136,13 @@ test('each tool sends GETs alone, and gives what others wrote under "untrusted",
 });
 
 test('an error says what keytally said, with its code and the id of the request', async () => {
-  assert.match(
-    await failureOf('balance', { billingId: 'bill_none' }),
-    /^keytally answered 40404: The billing record does not exist\.\nRequest id: \S+$/,
-  );
-  assert.match(
-    await failureOf('usage', { workspaceId, from: 'yesterday' }),
-    /answered 40001: .+\nfrom: .+\nRequest id: /s,
-  );
+  const unknown = await failureOf('balance', { billingId: 'bill_none' });
+  assert.match(unknown, /^keytally answered 40404: The billing record does not exist\.\nRequest id: \S+$/);
+  const yesterday = await failureOf('usage', { workspaceId, from: 'yesterday' });
+  assert.match(yesterday, /answered 40001: .+\nfrom: .+\nRequest id: /s);
   assert.match(await failureOf('balance', {}), /Give billingId, or workspaceId with externalMeterId/);
-  assert.match(
-    await failureOf('explain_refusals', { workspaceId }),
-    /Give workspaceId with apiKeyId, or with externalMeterId/,
-  );
+  const unnamed = await failureOf('explain_refusals', { workspaceId });
+  assert.match(unnamed, /Give workspaceId with apiKeyId, or with externalMeterId/);
   assert.match(await failureOf('usage', { workspaceId: 7 }), /workspaceId/);
 
   const blind = await connect(await world.newToken(world.team.id, ['workspace:read']));

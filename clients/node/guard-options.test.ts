@@ -76,8 +76,6 @@ test('without onError the cause is on the console, at most one line a second', a
     output.error = error;
   }
   assert.is(lines.length, 2);
-  assert.match(
-    lines[0]!,
-    /^keytally guard, request \S+: cost is "abc"; it must be decimal text such as "1" or "0.25"$/,
-  );
+  const told = /^keytally guard, request \S+: cost is "abc"; it must be decimal text such as "1" or "0.25"$/;
+  assert.match(lines[0]!, told);
 });

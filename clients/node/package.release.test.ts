@@ -102,9 +102,8 @@ test('every example of the pages passes strict tsc, without an annotation for th
      new Koa().use(koaGuard(client, { cost: (ctx) => ctx.get('x'), route: (ctx) => ctx.path, onError: (_, ctx) => ctx.path }));`,
   );
   const types = ['--noEmit', '--skipLibCheck', '--types', 'node'];
-  for (const resolution of resolutions) {
+  for (const resolution of resolutions)
     run([tsc, ...strict(resolution), ...types, ...files, 'framework-types.ts'], project);
-  }
 });
 
 const examples = ['express', 'fastify', 'koa', 'hono'].map((framework) => ['docs/protect-node.md', framework] as const);

@@ -56,9 +56,8 @@ test('a JSON number is the amount that was written, and one that is no amount is
     }),
     { numRuns: 5_000 },
   );
-  for (const value of [0, -0, -1, 1e-7, 0.0000015, 1.0000001, 9_000_000_000.5, 1e21, 1e300, NaN, Infinity]) {
+  for (const value of [0, -0, -1, 1e-7, 0.0000015, 1.0000001, 9_000_000_000.5, 1e21, 1e300, NaN, Infinity])
     assert.is(creditsFromNumber(value), undefined, String(value));
-  }
   assert.is(creditsFromNumber(0.1 + 0.2), undefined, 'a rounding error of the client is refused, not rounded away');
   // Written as .000001, it would have been booked as .000002.
   assert.is(creditsFromNumber(JSON.parse('8999999000.000001')), undefined);

@@ -31,13 +31,11 @@ test('a secret is hidden in any percent-encoding, however often, and all else st
       assert.ok(holdsSecret(written));
     }
   }
-  for (const text of ['%', '%%', '%2', '%2525', '100%', '%41%42', '%5Fa', '/%2e%2e/', '%zz%5F']) {
+  for (const text of ['%', '%%', '%2', '%2525', '100%', '%41%42', '%5Fa', '/%2e%2e/', '%zz%5F'])
     assert.is(hideSecrets(text), text);
-  }
   for (const secret of all.slice(0, 3)) {
-    for (const often of [`%${'25'.repeat(1_000)}5F`, '%%35%46', '%25%35%46', encode(encode(encode('_')))]) {
+    for (const often of [`%${'25'.repeat(1_000)}5F`, '%%35%46', '%25%35%46', encode(encode(encode('_')))])
       assert.is(hideSecrets(`/%2F/${secret.replaceAll('_', often)}`), '/%2F/[secret]');
-    }
   }
   let text = all[0]!;
   for (let i = 0; i < 7; i++) text = encode(text);

@@ -243,10 +243,8 @@ test("a cancelled call's credits go back at its own time, also a day later, and 
     assert.is((await record.verify({ micros: 7, once: 'a' }))[0]!.status, 'CANCELLED');
     const [taken, back, ...others] = record.lines.filter(({ costMicros }) => costMicros !== 0);
     assert.equal([taken!.kind, back!.kind, others.length], ['verification', 'correction', 0]);
-    assert.equal(
-      [back!.costMicros, back!.usedMicros, back!.timeMs, taken!.timeMs],
-      [-7, 0, midnight - 1, midnight - 1],
-    );
+    const { costMicros, usedMicros, timeMs } = back!;
+    assert.equal([costMicros, usedMicros, timeMs, taken!.timeMs], [-7, 0, midnight - 1, midnight - 1]);
     // Also of one that cost nothing: by its line the books know that limits on requests do not count it.
     await record.verify({ micros: 0, once: 'free' });
     assert.is(await record.cancel('free'), 'OK 0');
@@ -265,10 +263,8 @@ test('a call of an earlier epoch is not cancelled, nor told as never made while 
   assert.equal([await record.cancel('a'), await record.cancel('b')], ['LOST ', 'LOST ']);
   assert.is((await record.fields()).u, '7');
   await client.hset(meta, { epoch, openedAt: NOON - 60_000 });
-  assert.equal(
-    [await record.cancel('c'), await record.cancel('b'), await record.cancel('a')],
-    ['UNKNOWN ', 'LOST ', 'OK 7'],
-  );
+  const later = [await record.cancel('c'), await record.cancel('b'), await record.cancel('a')];
+  assert.equal(later, ['UNKNOWN ', 'LOST ', 'OK 7']);
   await client.hdel(meta, 'openedAt');
 });
 

@@ -31,10 +31,8 @@ test('Prometheus scrapes all containers of each program on its OPS_PORT', () => 
     dns_sd_configs.flatMap(({ names, port }) => names.map((name) => [name, port])),
   );
   const programs = ourServices(file).filter(([name]) => name !== 'migrate');
-  assert.equal(
-    scraped,
-    programs.map(([name, { environment }]) => [name, environment!.OPS_PORT]),
-  );
+  const wanted = programs.map(([name, { environment }]) => [name, environment!.OPS_PORT]);
+  assert.equal(scraped, wanted);
   const own = file.services.prometheus!.networks!;
   for (const [name, { networks = [] }] of programs)
     assert.is(networks.filter((network) => own.includes(network)).length, 1, `${name} has one address there`);

@@ -69,10 +69,8 @@ test('serve runs the stack in the foreground, ends cleanly when told, and fails 
   await ready();
   // Its settings are those of the unit, so what a shell lacks of them has not changed.
   assert.not.match((await stack.run('up', undefined, { VERIFY_DEADLINE_MS: '' })).out, 'goes on without');
-  assert.match(
-    (await stack.run('up', undefined, { LOG_LEVEL: 'debug' })).out,
-    /a service .*: LOG_LEVEL, VERIFY_DEADLINE_MS /,
-  );
+  const { out } = await stack.run('up', undefined, { LOG_LEVEL: 'debug' });
+  assert.match(out, /a service .*: LOG_LEVEL, VERIFY_DEADLINE_MS /);
   first.process.kill('SIGTERM');
   assert.equal(await first.ended, [0, null]);
   assert.not.ok(findSupervisor({ folder: stack.home }), 'nothing is left');

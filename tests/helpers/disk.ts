@@ -20,9 +20,8 @@ export async function mountDisk(folder: string, megabytes: number): Promise<Disk
   return {
     async fill() {
       // Each write is meant to fail with a full disk: first in large pieces, then to the last page.
-      for (const size of ['1M', '4k']) {
+      for (const size of ['1M', '4k'])
         await run('dd', ['if=/dev/zero', `of=${filler}`, `bs=${size}`, 'oflag=append', 'conv=notrunc']).catch(() => {});
-      }
     },
     free: () => rmSync(filler, { force: true }),
   };

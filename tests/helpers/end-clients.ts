@@ -27,9 +27,8 @@ export async function makeEndClients(world: World) {
   const id = await newWorkspace(world);
   const customers = makeCustomers(world, id);
   const at = `/api/v1/workspace/${id}`;
-  for (const representation of ['documents', 'reports']) {
+  for (const representation of ['documents', 'reports'])
     await must(201, world.call('post', `${at}/scope`, { name: representation, representation }));
-  }
   const scopes = [{ representation: 'documents', read: true }];
   const meter = await customers.newMeter({ totalCredits: '100000' });
   const identity = { customerId: 'cus acmé', externalMeterId: meter };

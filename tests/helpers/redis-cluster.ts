@@ -48,9 +48,8 @@ export async function startRedisCluster(folder: string): Promise<Member[]> {
     await until(async () => String(await members[i + PRIMARIES]!.client.cluster('NODES')).includes(primaryId));
     await members[i + PRIMARIES]!.client.cluster('REPLICATE', primaryId);
   }
-  for (const member of members) {
+  for (const member of members)
     await until(async () => (await member.client.cluster('INFO')).includes('cluster_state:ok'));
-  }
   for (const replica of members.slice(PRIMARIES)) await until(() => isInSync(replica));
   return members;
 }

@@ -54,9 +54,8 @@ export async function removeTestFolder(folder: string): Promise<void> {
 /** Runs a program in a temporary folder, which is removed at the end, also when the program is cut off; then exits. */
 export async function runInTestFolder(main: (folder: string) => Promise<void>): Promise<never> {
   const folder = await makeTestFolder();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.on(signal, () => void removeTestFolder(folder).finally(() => process.exit(1)));
-  }
   try {
     await main(folder);
   } catch (error) {

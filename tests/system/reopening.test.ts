@@ -180,10 +180,8 @@ test('one builder at a time: another one waits for it, is shut out, and takes ov
     (await node.script('apply', [meta], [fence, Number.MAX_SAFE_INTEGER, 0], 1_000))[0];
   const open = async (token: string) => (await node.script('open', [meta], ['run', token, 2, 7, 'a'], 1_000))[0];
   assert.equal([await begin('first'), await begin('second'), await begin('first')], ['CLAIMED', 'BUSY', 'CLAIMED']);
-  assert.equal(
-    [await write('build:first'), await write('build:second'), await write('run')],
-    ['OK', 'CLOSED', 'CLOSED'],
-  );
+  const written = [await write('build:first'), await write('build:second'), await write('run')];
+  assert.equal(written, ['OK', 'CLOSED', 'CLOSED']);
   assert.equal([await open('second'), await open('first')], ['LOST', 'WAIT']);
   // A claim of before the clock was set back by an hour.
   await node.client.hset(meta, 'buildUntil', (await redis.now()) + 3_600_000);
@@ -220,10 +218,8 @@ test('limits of an emptied Redis go on where they were: by usage name, without w
   await comeBackAs([]);
   await reopenAll();
   for (const { key } of [metered, unmetered]) {
-    assert.equal(
-      [await outcomeOf(key, '1', 'tokens'), await outcomeOf(key, '0.4', 'tokens')],
-      ['LIMIT_REACHED', 'VALID'],
-    );
+    const ofTokens = [await outcomeOf(key, '1', 'tokens'), await outcomeOf(key, '0.4', 'tokens')];
+    assert.equal(ofTokens, ['LIMIT_REACHED', 'VALID']);
     assert.equal([await outcomeOf(key, '1', 'other'), await outcomeOf(key, '0', 'other')], ['VALID', 'RATE_LIMIT']);
   }
   const ofHold = [await outcomeOf(holding.key, '1', 'tokens'), await outcomeOf(holding.key, '0.4', 'tokens')];

@@ -33,10 +33,8 @@ test.after.each(() => void restoring?.kill('SIGKILL'));
 
 test('without the master key of the backup nothing is restored; with it, an empty machine gets the stack', async () => {
   const other = { KEYTALLY_HOME: join(folder, 'other') };
-  assert.match(
-    (await stack.run('restore', file, other)).err,
-    /the backup has no master key, and there is none in .*\/other: name your copy/,
-  );
+  const { err } = await stack.run('restore', file, other);
+  assert.match(err, /the backup has no master key, and there is none in .*\/other: name your copy/);
   assert.not.ok(existsSync(other.KEYTALLY_HOME));
 
   const restored = await stack.run('restore', file, { ...other, MASTER_KEY_FILE: key, MASTER_KEY_COMMAND: 'exit 1' });

@@ -29,10 +29,8 @@ test('a refusal is counted by its status, reason and key, whichever way it came,
     await api.stop();
   });
   const ofKey = rows.filter((row) => row.key_id === id);
-  assert.is(
-    ofKey.reduce((sum, { calls }) => sum + Number(calls), 0),
-    6,
-  );
+  const calls = ofKey.reduce((sum, one) => sum + Number(one.calls), 0);
+  assert.is(calls, 6);
   for (const { team_id, workspace_id, status, reason, limited_by, would_refuse } of ofKey) {
     assert.equal([team_id, workspace_id], [world.team.id, workspaceId]);
     assert.equal([status, reason, limited_by, would_refuse], ['DISABLED', 'DISABLED', '', false]);

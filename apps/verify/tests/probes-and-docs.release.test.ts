@@ -27,9 +27,8 @@ test('with OPS_PORT, clients of the hot port reach /healthz alone of the probes,
     for (const { status } of docs) assert.is(status, expected, program);
     assert.match(await (await fetch(`${url}/metrics`)).text(), new RegExp(`program="${program}"`));
     assert.is((await fetch(`${url}/healthz`)).status, 200);
-    for (const path of ['/docs', '/openapi.json', VERIFY_PATH, '/api/v1/workspace']) {
+    for (const path of ['/docs', '/openapi.json', VERIFY_PATH, '/api/v1/workspace'])
       assert.is((await fetch(url + path)).status, 404, path);
-    }
     assert.is((await fetch(url + VERIFY_PATH, { method: 'POST' })).status, 404);
     await server.stop();
   }

@@ -130,10 +130,8 @@ test('what remains by a statement, and by the copy of a record, is what the reco
     const asked = { workspaceId, billings: [billing], span, nowMs: NOON + 1_000, patienceMs: 0 };
     const [statement] = (await makeStatements(stores, asked)).statements;
     const told = statement!.movements.filter(({ balance }) => balance !== 'used');
-    assert.equal(
-      told.map(({ kind, micros }) => `${kind} ${micros}`),
-      movements,
-    );
+    const late = told.map(({ kind, micros }) => `${kind} ${micros}`);
+    assert.equal(late, movements);
     const [used, held, total, expired] = amounts.split(' ').map(Number) as [number, number, number, number];
     const { totalMicros, usedMicros, expiredMicros } = statement!.closing;
     assert.equal([usedMicros, totalMicros, expiredMicros], [used, total, expired]);

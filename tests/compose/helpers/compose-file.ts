@@ -106,9 +106,8 @@ function configProblem(reads: Variables, given: Record<string, string>, secrets:
   const folder = mkdtempSync(join(tmpdir(), 'keytally-compose-'));
   const before = process.env;
   try {
-    for (const [name, text] of Object.entries({ ...secrets, hostname: '3f2b0c9d41aa' })) {
+    for (const [name, text] of Object.entries({ ...secrets, hostname: '3f2b0c9d41aa' }))
       writeFileSync(join(folder, name), `${text}\n`);
-    }
     const inContainer = (path: string) => path.replace(/^\/(run\/secrets|etc)\//, `${folder}/`);
     process.env = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [name, name.endsWith('_FILE') ? inContainer(value) : value]),

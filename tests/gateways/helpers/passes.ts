@@ -22,10 +22,9 @@ export const passes: Cases = {
       const { url, headers: received } = api.reached.at(-1)!;
       const identity = ['key-id', 'workspace-id', 'customer-id', 'meter-id', 'status', 'remaining-credits'];
       assert.is(url, `/documents/${i}?a=b`);
-      assert.equal(
-        identity.map((name) => received[`x-keytally-${name}`]),
-        [id, clients.workspaceId, 'cus%20acm%C3%A9', meter, 'VALID', String(100_000 - before - 1 - i)],
-      );
+      const told = identity.map((name) => received[`x-keytally-${name}`]);
+      const left = String(100_000 - before - 1 - i);
+      assert.equal(told, [id, clients.workspaceId, 'cus%20acm%C3%A9', meter, 'VALID', left]);
     }
     assert.is(await clients.usedCredits(), before + 4);
   },

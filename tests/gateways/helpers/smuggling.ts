@@ -26,9 +26,8 @@ export const smuggling: Cases = {
     assert.is(headers['x-keytally-key-id'], id);
     assert.not.match(JSON.stringify(headers), /spoofed/);
     assert.not.match(JSON.stringify(headers), clients.token);
-    for (const name of ['customer-id', 'meter-id', 'remaining-credits']) {
+    for (const name of ['customer-id', 'meter-id', 'remaining-credits'])
       assert.not.ok(headers[`x-keytally-${name}`], name);
-    }
   },
 
   async 'an end client cannot remove identity headers by naming them in Connection'(setting) {
@@ -39,10 +38,8 @@ export const smuggling: Cases = {
     for (let i = 0; i < 2; i++) {
       assert.is((await gateway.send('/documents', { headers })).status, 200);
       const { headers: received } = api.reached[i]!;
-      assert.equal(
-        [received['x-keytally-key-id'], received['x-keytally-customer-id']],
-        [clients.good.id, 'cus%20acm%C3%A9'],
-      );
+      const told = ['key-id', 'customer-id'].map((name) => received[`x-keytally-${name}`]);
+      assert.equal(told, [clients.good.id, 'cus%20acm%C3%A9']);
     }
     assert.is(await clients.usedCredits(), before + 2);
   },
@@ -69,9 +66,8 @@ export const smuggling: Cases = {
     }
     assert.is(await clients.usedCredits(), before + 3);
     const noScope = { headers: { ...bearer(clients.keys.noScope), ...smuggled } };
-    for (const path of ['/documents', '/..%2f-/', '/../-/', '/../../-/?x=/gateway/plain/-/']) {
+    for (const path of ['/documents', '/..%2f-/', '/../-/', '/../../-/?x=/gateway/plain/-/'])
       assert.not.equal((await gateway.send(path, noScope)).status, 200, path);
-    }
     assert.is(api.reached.length, 3);
   },
 

@@ -116,10 +116,8 @@ test('rules make exact credits of prices or of an amount, in their own currency 
     [{ prices: { a: 9_000_001 } }, 'TOO_MANY_CREDITS'],
   ] as [object, number | string, PaymentRule[]?][])
     assert.is(made(more, by), found, JSON.stringify(more));
-  assert.equal(
-    [refundedShare(10_000_000, 1, 3), refundedShare(9e15, 999_999_999, 1_000_000_000), refundedShare(5, 3, 3)],
-    [3_333_333, 8_999_999_991_000_000, 5],
-  );
+  const shares = [refundedShare(10_000_000, 1, 3), refundedShare(9e15, 999_999_999, 1_000_000_000)];
+  assert.equal([...shares, refundedShare(5, 3, 3)], [3_333_333, 8_999_999_991_000_000, 5]);
 });
 
 test('credits of payments end on a Monday, and those for more than 366 days on the first of a month', () => {

@@ -3,7 +3,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { joinWorld, wireTo } from '../../../../tests/helpers/world.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { callsOf, column, refused } from '../../tests/helpers/calls.ts';
+import { callsOf, column, columns, refused } from '../../tests/helpers/calls.ts';
 import { makeKeyText } from '../../../../shared/values/key-text.ts';
 
 // That each operation leaves one line, which tells no secret that it made, is in tests/matrix.test.ts.
@@ -28,13 +28,7 @@ test('a line holds the state before and after the change, and a request that cha
   const changed = await change(path, { name: 'after', defaultRateLimitPerSecond: 5 });
   await change(path, {});
   const lines = await auditLog(`resourceId=${workspace.id}`);
-  assert.equal(
-    [column(lines, 'before'), column(lines, 'after')],
-    [
-      [undefined, workspace],
-      [workspace, changed],
-    ],
-  );
+  assert.equal(columns(lines, 'before', 'after').flat(), [undefined, workspace, workspace, changed]);
 });
 
 test('a line says from where and by what program the change came, and holds no secret that either carries', async () => {

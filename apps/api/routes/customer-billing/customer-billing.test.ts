@@ -166,10 +166,8 @@ test('an adjustment is in the balance at once and in the books on its day, with 
   assert.equal(told, [[FIRST_DAY, '[secret]', '-1.5', 0]]);
   // The spending may lie on two days.
   assert.equal([...new Set(column(others, 'billingUsageName'))], ['default']);
-  assert.is(
-    column(others, 'events').reduce((sum, some) => sum + some),
-    2,
-  );
+  const events = column(others, 'events').reduce((sum, some) => sum + some);
+  assert.is(events, 2);
   assert.is((await records.proof(id)).status, 'EXACT');
 });
 
