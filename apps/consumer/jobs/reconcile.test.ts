@@ -234,6 +234,19 @@ test('where the last line alone shows another balance, as of adjustments that we
 
 // From here on records are left different, and every later run of the job would look at them again.
 
+test('where reserved credits differ too, or lines that nobody counted, a last line that shows another balance excuses nothing', async () => {
+  const found: string[] = [];
+  for (const isAhead of [true, false]) {
+    const record = await makeRecord((ledger) => void (isAhead ? ledger.moment() : ledger.hold(CREDIT)));
+    const last = record.ledger.verify(2 * CREDIT);
+    await record.toRedis();
+    await record.toBooks([{ ...last, usedMicros: CREDIT }, record.ledger.events[0]!]);
+    if (isAhead) await record.toBooks([record.ledger.moment()]);
+    found.push((await record.prove()).status);
+  }
+  assert.equal(found, ['TOO_MUCH', 'TOO_MUCH']);
+});
+
 test('a difference of grants is told with its amount, told again when it is another one, and rebuilt', async () => {
   const record = await makeRecord(lines(1));
   const heard = await own.listen(record.workspaceId);

@@ -96,16 +96,19 @@ export function behindBooks(balance: Balance, { epochs, adjustments }: BookedRec
 }
 
 /**
- * Whether the books have just the lines that a balance has counted, and the last of them shows another one: of adjustments that were
- * applied again, the books keep the line of the first time.
+ * Whether the books have just the lines and sums that a balance has counted, and the last of them shows another one: of adjustments that
+ * were applied again, the books keep the line of the first time.
  */
 export function showsAnother(balance: Balance, { epochs, adjustments, lastMicros = 0 }: BookedRecord): boolean {
-  const { usedMicros, adjustment, epoch, sequences } = balance;
+  const { usedMicros, heldMicros = 0, adjustment, epoch, sequences } = balance;
   const own = epochs.map((one) => one.own);
   const counted = countedEarlier(balance) + (sequences.get(epoch) ?? 0);
   const isComplete = sum(own.map(({ numbers }) => numbers)) === counted && adjustments.own.numbers === adjustment;
-  const bookedMicros = sum([...own, adjustments.own].map(({ micros }) => micros));
-  return isComplete && bookedMicros === usedMicros && lastMicros !== usedMicros;
+  const isAhead = epochs.some(({ ahead }) => ahead.numbers > 0);
+  const lines = [...own, adjustments.own];
+  const isHeld = sum(lines.map((line) => line.heldMicros)) === heldMicros;
+  const bookedMicros = sum(lines.map(({ micros }) => micros));
+  return isComplete && !isAhead && isHeld && bookedMicros === usedMicros && lastMicros !== usedMicros;
 }
 
 /** How many lines of earlier epochs a balance has counted. */
