@@ -63,6 +63,11 @@ test('a backup has every row of every table, and a load writes each as it was', 
 test('a load refuses servers that hold anything; one that is cut off leaves no settings, and the next one is whole', async () => {
   await rejects(loadBackup(target, stream(backup), quiet), /holds the settings of a team already/);
   const other = await emptyDatabases('other');
+  const ofNoSuperuser = new URL(process.env.TEST_API_POSTGRES_URL!);
+  ofNoSuperuser.pathname = other.sql.options.database;
+  const sql = connectPostgres(ofNoSuperuser.href, { max: 1 });
+  await rejects(loadBackup({ ...other, sql }, stream(backup), quiet), /grant set on parameter session_replication_role/);
+  await sql.end();
   await rejects(loadBackup(other, stream(backup.subarray(0, backup.length - 1_000)), quiet), /cut off/);
   assert.is((await other.sql`select from teams`).length, 0);
   await loadBackup(other, stream(backup), quiet);

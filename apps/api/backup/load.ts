@@ -12,7 +12,7 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
 import { progressOf, readArchive, type Header, type Loaded, type OnProgress } from './archive.ts';
 import { backupInBooks, beginBooks, endBooks, writeBooksPart, type Client } from './books-tables.ts';
-import { isOfPostgres, prepareLoad, setSequences, writePostgresPart } from './postgres-tables.ts';
+import { isOfPostgres, letRowsIn, prepareLoad, setSequences, writePostgresPart } from './postgres-tables.ts';
 
 /** Reads a whole backup and changes nothing. Throws unless it is whole and this version can load it. */
 export function checkBackup(source: Readable, onProgress: OnProgress): Promise<Loaded> {
@@ -20,13 +20,13 @@ export function checkBackup(source: Readable, onProgress: OnProgress): Promise<L
   return readArchive(source, { begin, part: progressOf('checked', onProgress) });
 }
 
-/** Throws unless the sealed keys of a backup can be read with these master keys. */
+/** Throws unless what is sealed in a backup can be read with these master keys. */
 export function requireMasterKey({ sealedUnder }: Header, masterKeys: Buffer[]): void {
   const have = masterKeys.map((key) => makeSealer([key] as unknown as MasterKeys, 'name').keyName);
   const lacking = sealedUnder.filter((name) => !have.includes(name));
   if (lacking.length === 0) return;
   const given = have.length === 0 ? 'none was given' : `the one given is ${have.join(', ')}`;
-  throw new Error(`its signing keys need the master key ${lacking.join(', ')}, and ${given}`);
+  throw new Error(`its sealed keys and secrets need the master key ${lacking.join(', ')}, and ${given}`);
 }
 
 /**
@@ -95,6 +95,7 @@ async function loadTables(
   return sql.begin(async (tx) => {
     // It waits while the schemas are migrated, and for the books.
     await tx`set local idle_in_transaction_session_timeout = 0`;
+    await letRowsIn(tx);
     const note = progressOf('loaded', onProgress);
     const loaded = await readArchive(source, {
       async begin(header) {

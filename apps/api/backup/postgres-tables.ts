@@ -61,9 +61,17 @@ export async function* readPostgresTable(tx: Query, table: string, columns: stri
   if (held.length > 0) yield partOf(table, held);
 }
 
-/** Empties all tables of settings, and lets rows in as they are: no trigger runs, no reference is looked up. */
+/** Lets rows in as they are: no trigger runs, no reference is looked up. Superusers may do that, and whom one has let. */
+export async function letRowsIn(tx: Transaction): Promise<void> {
+  await tx`set local session_replication_role = replica`.catch((cause: unknown) => {
+    const message =
+      'the owner of Postgres may not load rows as they are; as a superuser, `grant set on parameter session_replication_role` to it';
+    throw new Error(message, { cause });
+  });
+}
+
+/** Empties all tables of settings. */
 export async function prepareLoad(tx: Transaction, tables: Header['tables']): Promise<void> {
-  await tx`set local session_replication_role = replica`;
   for (const table of Object.keys(tables).filter(isOfPostgres)) await tx`truncate ${tx(nameOf(table))} cascade`;
 }
 

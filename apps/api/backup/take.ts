@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import { abortAfter, systemClock } from '../../../shared/runtime/clock.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
+import { masterKeysUsed } from '../resources/reseal.ts';
 import { booksWatermark } from '../../../shared/events/watermark.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { appliedMigrations } from '../../../shared/stores/migrate.ts';
@@ -82,8 +83,6 @@ async function makeHeader(
   ofBooks: [string, string[]][],
 ): Promise<Header> {
   const [{ at }] = await tx<[{ at: Date }]>`select now() as at`;
-  const sealed = await tx<{ name: string }[]>`
-    select distinct sealed_under as name from signing_keys where sealed_under is not null order by 1`;
   return {
     format: 1,
     keytally: version,
@@ -92,7 +91,7 @@ async function makeHeader(
     migrations: await appliedMigrations(tx, books.client),
     tables: { ...(await postgresTables(tx)), ...Object.fromEntries(ofBooks) },
     sequences: await readSequences(tx),
-    sealedUnder: sealed.map(({ name }) => name),
+    sealedUnder: await masterKeysUsed(tx),
   };
 }
 
