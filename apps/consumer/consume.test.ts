@@ -8,9 +8,11 @@ import { makeDiskMark } from '../../shared/stores/disk-mark.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { shardOf } from '../../shared/values/key-text.ts';
+import { makeHastyClock } from '../../tests/helpers/clock.ts';
 import { encodeEvent, testEvent, testLine } from '../../tests/helpers/events.ts';
 import { TEST_EPOCH } from '../../tests/helpers/test-stores.ts';
 import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeDelivery } from './consume.ts';
 import { makeNoteLateEvents } from './note-late-events.ts';
 
 let own: ConsumerWorld;
@@ -23,6 +25,25 @@ test('what a consumer has inserted while Redis is away is noted, for whoever ope
   // It asks for Redis's clock then.
   await own.carryUntil('marking changed days');
   assert.is((await own.sql`select from unsettled_records where billing_id = ${billingId}`).count, 1);
+});
+
+test('the lag grows while what was read cannot be written', async () => {
+  const event = { ...testLine('hold', { timeMs: 0 }), json: '' };
+  let nowMs = 0;
+  const told: unknown[] = [];
+  const work = async () => {
+    const { values } = await own.metrics.consumerLagSeconds.get();
+    told.push(values[0]?.value);
+    nowMs += 60_000;
+    if (told.length < 3) throw new Error('the books are away');
+  };
+  const moved = { ...makeHastyClock(), now: () => nowMs };
+  const { deliver } = makeDelivery(
+    { ...own, now: own.redis.now, clock: moved },
+    { events: [{ what: 'w', work }], outcomes: [] },
+  );
+  await deliver([event], new AbortController().signal);
+  assert.equal(told, [0, 60, 120]);
 });
 
 test('a hold of a lost epoch is late as a verification is', async () => {

@@ -48,7 +48,12 @@ export function makeDelivery(
   const { metrics, log, telemetry = noTelemetry, clock } = options;
   return {
     deliver: telemetry.batch(spans.consume, async (batch: CarriedEvent[], signal: AbortSignal) => {
-      for (const { what, work } of events) await retry(clock, signal, log, what, () => work(batch));
+      for (const { what, work } of events)
+        await retry(clock, signal, log, what, () => {
+          // Also while a step fails: the books grow old meanwhile.
+          metrics.consumerLagSeconds.set(Math.max(0, clock.now() - oldest(batch)) / 1000);
+          return work(batch);
+        });
       metrics.consumedEvents.inc(batch.length);
     }),
     async deliverOutcomes(batch, signal) {
@@ -59,7 +64,7 @@ export function makeDelivery(
 
 /** All steps in their order; after each stands what a crash there, or a repetition, means. */
 export function stepsOf(options: DeliverOptions): Steps {
-  const { sql, redis, books, metrics, clock, telemetry = noTelemetry, now, rebuildSoon, lookSoon } = options;
+  const { sql, redis, books, clock, telemetry = noTelemetry, now, rebuildSoon, lookSoon } = options;
   const markChangedDays = makeMarkChangedDays(sql, clock);
   const insert = telemetry.batch(spans.insert, (events: CarriedEvent[]) => insertEvents(books, events, clock));
   return {
@@ -82,15 +87,8 @@ export function stepsOf(options: DeliverOptions): Steps {
       // Somebody looks at their records, and notifies webhooks.
       { what: 'noting credits to look at', work: (events) => notifyCredits(sql, clock, lookSoon, events) },
       // Without the mark, a day that was summed up meanwhile would not be summed up again.
-      {
-        what: 'marking changed days',
-        async work(events) {
-          // The clock is read after the insert. A day that is open now can't have been summed up without these rows.
-          const nowMs = await now();
-          await markChangedDays(events, nowMs);
-          metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
-        },
-      },
+      // The clock is read after the insert. A day that is open now can't have been summed up without these rows.
+      { what: 'marking changed days', work: async (events) => markChangedDays(events, await now()) },
     ],
     outcomes: [
       // Of a count that is inserted again the largest stays.

@@ -32,7 +32,8 @@ const gauges = {
   eventsInHand:
     'keytally_events_in_hand Usage events that this process has taken, and has not yet delivered and acknowledged',
   kafkaLagEvents: 'keytally_kafka_lag_events Usage events in Kafka that are not yet in the books, over all partitions',
-  consumerLagSeconds: 'keytally_consumer_lag_seconds Age of the oldest usage event in the batch written last',
+  consumerLagSeconds:
+    'keytally_consumer_lag_seconds Age of the oldest usage event in the batch that is being written, or was last',
   unlikeRecords:
     'keytally_reconcile_differences Billing records whose balance and books differ, as of their last comparison',
   undecidedRecords:

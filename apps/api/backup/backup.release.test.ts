@@ -11,7 +11,7 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
 import { checkBackup, loadBackup, requireMasterKey } from './load.ts';
-import { takeBackup } from './take.ts';
+import { masterKeysUsed, takeBackup } from './take.ts';
 import { callsOf, column, makeCustomers, makeWorld, must, newWorkspace } from '../tests/helpers/calls.ts';
 
 const quiet = () => {};
@@ -66,7 +66,10 @@ test('a load refuses servers that hold anything; one that is cut off leaves no s
   const ofNoSuperuser = new URL(process.env.TEST_API_POSTGRES_URL!);
   ofNoSuperuser.pathname = other.sql.options.database;
   const sql = connectPostgres(ofNoSuperuser.href, { max: 1 });
-  await rejects(loadBackup({ ...other, sql }, stream(backup), quiet), /grant set on parameter session_replication_role/);
+  await rejects(
+    loadBackup({ ...other, sql }, stream(backup), quiet),
+    /grant set on parameter session_replication_role/,
+  );
   await sql.end();
   await rejects(loadBackup(other, stream(backup.subarray(0, backup.length - 1_000)), quiet), /cut off/);
   assert.is((await other.sql`select from teams`).length, 0);
@@ -118,12 +121,16 @@ test('a file that is damaged anywhere, cut off or something else is refused by w
     await rejects(check(edited(from, to)), told);
 });
 
-test('a master key that does not open the signing keys is refused before anything is loaded', async () => {
+test('a master key that does not open what is sealed is refused before anything is loaded', async () => {
   const { header } = await checkBackup(stream(backup), quiet);
   assert.is(header.sealedUnder.length, 1);
   requireMasterKey(header, [Buffer.alloc(32, 1), Buffer.from(world.env.MASTER_KEY!, 'base64')]);
   const withWrongKey = () => requireMasterKey(header, [Buffer.alloc(32, 1)]);
   assert.throws(withWrongKey, /need the master key [0-9a-f]{16}, and the one given/);
+  await world.sql`
+    insert into webhooks (id, team_id, workspace_id, url, events, sealed_under)
+    select 'hook', team_id, id, 'https://hooks.example.com', '{month.closed}', 'another' from workspaces limit 1`;
+  assert.equal(await masterKeysUsed(world.sql), [...header.sealedUnder, 'another'], 'of all that is sealed');
 });
 
 test('a backup fails, and says why, while no consumer moves the books on', async () => {

@@ -2,7 +2,6 @@ import type { Writable } from 'node:stream';
 import { abortAfter, systemClock } from '../../../shared/runtime/clock.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
-import { masterKeysUsed } from '../resources/reseal.ts';
 import { booksWatermark } from '../../../shared/events/watermark.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { appliedMigrations } from '../../../shared/stores/migrate.ts';
@@ -74,6 +73,17 @@ async function takeSnapshot(sql: Sql) {
       return over;
     },
   };
+}
+
+/** The names of the master keys without which something that is stored can't be read. */
+export async function masterKeysUsed(tx: Query): Promise<string[]> {
+  const rows = await tx<{ name: string }[]>`
+    select sealed_under as name from (
+      select sealed_under from signing_keys union select sealed_under from webhooks where deleted_at is null
+      union select sealed_under from meter_destinations where deleted_at is null
+      union select sealed_under from payment_sources where deleted_at is null) as sealed
+    where sealed_under is not null order by 1`;
+  return rows.map(({ name }) => name);
 }
 
 async function makeHeader(

@@ -41,18 +41,6 @@ const kinds: Kind[] = [
   { what: 'secrets of payment sources', table: 'payment_sources', columns: two, ...ofSecrets },
 ];
 
-/** The names of the master keys without which something that is stored can't be read. */
-export async function masterKeysUsed(sql: Query): Promise<string[]> {
-  const names = new Set<string>();
-  for (const { table, columns, stays } of kinds) {
-    const rows = await sql<{ name: string }[]>`
-      select distinct sealed_under as name from ${sql(table)}
-      where ${sql(columns[1])} is not null ${stays ? sql`and deleted_at is null` : sql``}`;
-    for (const { name } of rows) names.add(name);
-  }
-  return [...names].toSorted();
-}
-
 /** Encrypts what is stored under another master key than the current one. What opens under no known master key is logged as an error. */
 export async function resealOnce(sql: Query, masterKeys: MasterKeys, log: Logger): Promise<void> {
   for (const kind of kinds) {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { openHome } from '../process/home.ts';
-import { notTaken, programEnvironment } from './programs.ts';
+import { notTaken, ourPrograms, programEnvironment } from './programs.ts';
 
 const folder = join(process.env.TEST_FOLDER ?? '', 'programs');
 const addresses = { DATABASE_URL: 'postgres://here', REDIS_URL: 'redis://here', CLICKHOUSE_URL: 'http://here' };
@@ -38,6 +38,15 @@ test('programs of a stack get what the environment says, but for what the stack 
   assert.is(env.MASTER_KEY_FILE, join(folder, 'master.key'));
   for (const name of ['MASTER_KEY_COMMAND', 'OPS_PORT', 'KAFKA_SASL_PASSWORD_FILE'])
     assert.is(env[name], undefined, name);
+});
+
+test('a stack that could not be asked whether it is ready is refused', () => {
+  for (const [name, value] of Object.entries({ KEYTALLY_ADDRESS: '10.0.0.5', TLS_CERTIFICATE_PATH: '/tls.crt' })) {
+    process.env[name] = value;
+    const begin = () => ourPrograms(openHome({ KEYTALLY_HOME: folder }), {} as never, {} as never, {});
+    assert.throws(begin, name === 'KEYTALLY_ADDRESS' ? /not 10\.0\.0\.5/ : /put a proxy with TLS before it/);
+    delete process.env[name];
+  }
 });
 
 test('without public URLs a stack names its own addresses', () => {

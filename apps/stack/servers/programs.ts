@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { join } from 'node:path';
-import { runToEnd } from '../process/errors.ts';
+import { runToEnd, StackError } from '../process/errors.ts';
 import { checkout, masterKeyFile, readEnvFile, type Bus, type Home, type InnerPorts } from '../process/home.ts';
 import { answersOk, type Program } from '../process/program.ts';
 import type { Servers } from './servers.ts';
@@ -45,11 +45,19 @@ export function nodeArguments(which: ProgramName): string[] {
  */
 export function ourPrograms(home: Home, ports: InnerPorts, servers: Servers, kafka: Record<string, string>): Program[] {
   const portOf = { ...ports, api: home.apiPort, verify: home.verifyPort };
+  const { KEYTALLY_ADDRESS: address = '', TLS_CERTIFICATE_PATH } = process.env;
+  // Who looks whether they are ready asks 127.0.0.1, in plain HTTP.
+  if (!['', '127.0.0.1', '0.0.0.0', '::'].includes(address))
+    throw new StackError(
+      `KEYTALLY_ADDRESS is 127.0.0.1, or 0.0.0.0 or :: for all addresses of this machine, not ${address}`,
+    );
+  if (TLS_CERTIFICATE_PATH)
+    throw new StackError('a stack speaks plain HTTP: unset TLS_CERTIFICATE_PATH, and put a proxy with TLS before it');
   return programNames(home.bus).map((name) => {
     const addresses = { ...servers.addresses('keytally', name), ...kafka };
     const env = programEnvironment(home, addresses);
     // What clients reach; the rest is for this machine alone.
-    if (name === 'api' || name === 'verify') env.HOST = process.env.KEYTALLY_ADDRESS || env.HOST;
+    if (name === 'api' || name === 'verify') env.HOST = address || env.HOST;
     return ourProgram(name, name, portOf[name], env);
   });
 }
