@@ -2,7 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock as clock } from '../../../shared/runtime/clock.ts';
 import { makeConsumerWorld } from '../helpers/consumer-world.ts';
-import { makeRunner, makePlan, type Job } from './start-jobs.ts';
+import { makeRunner, makePlan, startJobs, type Job } from './start-jobs.ts';
 
 const own = await makeConsumerWorld();
 type Runner = ReturnType<typeof makeRunner>;
@@ -45,6 +45,13 @@ test('a job never runs twice at once, runs again after a failure, and stopping w
   await here.stop();
   assert.is(done.at(-1), 'stopped');
   await long;
+});
+
+test('a job that has not failed yet is told as one that failed never, from the start', async () => {
+  const job = { name: 'told', cron: '0 0 29 2 *', work: async () => {} };
+  await startJobs([job], { ...own, clock }).stop();
+  const text = await own.metrics.registry.metrics();
+  assert.match(text, /keytally_job_seconds_count\{(?=.*job="told").*outcome="failed".*\} 0\n/);
 });
 
 test('a job runs at its times, once after a clock that jumped ahead, and at once after one that was set back', () => {

@@ -22,6 +22,8 @@ const LOOK_AT_CLOCK_EVERY_MS = 1_000;
 export function startJobs(jobs: Job[], options: StartJobsOptions): Running {
   const { clock } = options;
   const runner = makeRunner(options);
+  // An alert counts how a number grows: the first failure, too.
+  for (const { name } of jobs) options.metrics.jobSeconds.zero({ job: name, outcome: 'failed' });
   // node-cron tells the times. By its own timers nothing would run for as long as a clock was set back, and after a jump ahead, as of
   // a machine that slept, it walks through all times that were left out, for minutes.
   const plans = jobs.map((job) => {

@@ -68,7 +68,7 @@ capabilities: { drop: [ALL] }
 {{- if kindIs "float64" . }}{{ if eq (floor .) . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}{{ else }}{{ toString . }}{{ end }}
 {{- end }}
 
-{{/* What every container of our image has: image, rights, and where it runs. */}}
+{{/* What every container of our image has: image and rights. */}}
 {{- define "keytally.container" -}}
 image: {{ include "keytally.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
