@@ -18,6 +18,11 @@ test('make up starts everything, and what it prints makes a first key that is VA
   assert.match(decision, /^\{"status":"VALID"/);
   const [, pages = ''] = /^ {2}console {2}(\S+)#\S+ \(once, for 10 minutes\)$/m.exec(out) ?? [];
   assert.match(await (await fetch(pages)).text(), /<title>keytally<\/title>/);
+  const { port } = stack.processes()['verify']!;
+  assert.match(
+    await (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
+    /^keytally_redis_memory_limit_bytes\{.*\} \d{8}/m,
+  );
 });
 
 test('what a metered key uses is in its balance, in its usage and in the proof of the books', async () => {

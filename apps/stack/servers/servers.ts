@@ -1,4 +1,5 @@
 import { mkdirSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { keepPassword } from '../process/home.ts';
 import type { Program } from '../process/program.ts';
@@ -59,8 +60,9 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
   const postgresUrl = addresses('postgres').DATABASE_URL;
   const own = (server: Name) => ({ folder: join(folder, server), port: ports[server], passwords: passwords[server] });
   const postgres = await preparePostgres({ folder: own('postgres').folder, url: postgresUrl, throwAway });
-  // A slow disk holds Redis up, and so whoever waits for it.
-  const redis = redisProgram({ binary, ...own('redis'), settings: throwAway ? { appendfsync: 'no' } : {} });
+  // A slow disk holds Redis up, and so whoever waits for it. While it writes its file again it may need its memory twice.
+  const settings = throwAway ? { appendfsync: 'no' } : { maxmemory: Math.floor(totalmem() / 2) };
+  const redis = redisProgram({ binary, ...own('redis'), settings });
   return {
     programs: [byTestClock(postgres), byTestClock(redis), clickhouseProgram(own('clickhouse'))],
     /** Their addresses as their owner, who may do everything; of a program, those that it has a user on. */
