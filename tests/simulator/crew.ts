@@ -54,7 +54,9 @@ export function makeCrew(simulation: Simulation, servers: Servers, bus: Bus) {
     api: () => one(alive(apis)),
     verify: () => one(alive(verifies)),
     consumer: () => one(alive(consumers)),
+    /** Since `forgetDeaths`. */
     aConsumerDied: () => aConsumerDied,
+    forgetDeaths: () => void (aConsumerDied = false),
     startAll(count = most): void {
       while (alive(apis).length < count) apis = [...alive(apis), startApi(simulation, servers)];
       while (alive(verifies).length < count)

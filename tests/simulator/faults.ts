@@ -138,6 +138,7 @@ export function makeFaults({ simulation, stage, crew, work, others, pass, runOne
     const booked = await readBooked(books.real, stage.beginning.workspaceId);
     const outlivesUntilMs = redis.outlivesUntilMs(becomes);
     await redis.stop(becomes);
+    if (work.model.losses === 0) crew.forgetDeaths();
     for (const { noteLoss } of [work, others])
       noteLoss(outlivesUntilMs, (debit) => booked.of(debit).count >= debit.alike, becomes !== 'its tail lost');
   }

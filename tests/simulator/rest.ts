@@ -17,7 +17,8 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
   if (work.broken.length > 0) return;
   for (const name of ['rollup', 'close-months']) await doJob(name);
   let unproved = await reconciled();
-  // A consumer may have died between the insert of late events and their notes, and nobody has the events any more: reconciling notes them.
+  // A consumer may have died, after a loss, between the insert of late events and their notes, and nobody has the events any more:
+  // reconciling notes them.
   const mayLackNotes = work.model.losses > 0 && crew.aConsumerDied();
   const lacksNotes = (one: string) => / ON_ITS_WAY |(MISSING|TOO_MUCH) 0 0$/.test(one);
   if (mayLackNotes && unproved.length > 0 && unproved.every(lacksNotes)) {
