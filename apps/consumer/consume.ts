@@ -48,10 +48,11 @@ export function makeDelivery(
   const { metrics, log, telemetry = noTelemetry, clock } = options;
   return {
     deliver: telemetry.batch(spans.consume, async (batch: CarriedEvent[], signal: AbortSignal) => {
+      const oldestMs = oldest(batch);
       for (const { what, work } of events)
         await retry(clock, signal, log, what, () => {
           // Also while a step fails: the books grow old meanwhile.
-          metrics.consumerLagSeconds.set(Math.max(0, clock.now() - oldest(batch)) / 1000);
+          metrics.consumerLagSeconds.set(Math.max(0, clock.now() - oldestMs) / 1000);
           return work(batch);
         });
       metrics.consumedEvents.inc(batch.length);

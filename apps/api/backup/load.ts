@@ -12,7 +12,7 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
 import { progressOf, readArchive, type Header, type Loaded, type OnProgress } from './archive.ts';
 import { backupInBooks, beginBooks, endBooks, writeBooksPart, type Client } from './books-tables.ts';
-import { isOfPostgres, letRowsIn, prepareLoad, setSequences, writePostgresPart } from './postgres-tables.ts';
+import { isOfPostgres, letRowsIn, emptyTables, setSequences, writePostgresPart } from './postgres-tables.ts';
 
 /** Reads a whole backup and changes nothing. Throws unless it is whole and this version can load it. */
 export function checkBackup(source: Readable, onProgress: OnProgress): Promise<Loaded> {
@@ -103,7 +103,7 @@ async function loadTables(
         await migratePostgres(sql, { only: header.migrations.postgres });
         await migrateClickHouse(clickhouseUrl, { sql, cluster, only: header.migrations.clickhouse });
         await beginBooks(client, nameOf(header));
-        await prepareLoad(tx, header.tables);
+        await emptyTables(tx, header.tables);
       },
       async part(part, columns) {
         if (isOfPostgres(part.table)) await writePostgresPart(tx, part, columns);

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { emptyPostgres } from '../../../tests/helpers/world.ts';
 import { connectPostgres, type Query } from '../../../shared/stores/postgres.ts';
 import type { Part } from './archive.ts';
-import { prepareLoad, readPostgresTable, writePostgresPart } from './postgres-tables.ts';
+import { emptyTables, readPostgresTable, writePostgresPart } from './postgres-tables.ts';
 
 const COLUMNS = ['id', 'answer', 'said'];
 const LONG = 12;
@@ -27,7 +27,7 @@ test('however long rows are, a backup holds few of them at once, and a load writ
   await sql.begin(async (tx) => {
     const watched = watchCursors(tx, (characters) => (mostFetched = Math.max(mostFetched, characters)));
     for await (const part of readPostgresTable(watched, 'postgres/kept', COLUMNS)) parts.push(part);
-    await prepareLoad(tx, { 'postgres/loaded': COLUMNS });
+    await emptyTables(tx, { 'postgres/loaded': COLUMNS });
     for (const { rows } of parts) await writePostgresPart(tx, { table: 'postgres/loaded', rows }, COLUMNS);
   });
   const lengths = parts.map(({ rows }) => rows.length);

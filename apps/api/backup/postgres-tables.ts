@@ -71,11 +71,11 @@ export async function letRowsIn(tx: Transaction): Promise<void> {
 }
 
 /** Empties all tables of settings. */
-export async function prepareLoad(tx: Transaction, tables: Header['tables']): Promise<void> {
+export async function emptyTables(tx: Transaction, tables: Header['tables']): Promise<void> {
   for (const table of Object.keys(tables).filter(isOfPostgres)) await tx`truncate ${tx(nameOf(table))} cascade`;
 }
 
-/** Writes a part of a table that `prepareLoad` has emptied. */
+/** Writes a part of a table that `emptyTables` has emptied. */
 export async function writePostgresPart(tx: Transaction, { table, rows }: Part, columns: string[]): Promise<void> {
   const list = `[${rows.toString('utf8', 0, rows.length - 1).replaceAll('\n', ',')}]`;
   await tx`

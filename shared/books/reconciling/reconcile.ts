@@ -1,7 +1,7 @@
 import { readBalances, type Balance } from '../balances.ts';
 import type { BillingRef } from '../billing-refs.ts';
 import { wronglyBilledDays, type WrongDay } from './billed.ts';
-import { behindBooks, countedEarlier, readBooked, showsAnother, sum, type BookedRecord } from '../sums/booked.ts';
+import { behindBooks, compareSums, readBooked, showsAnother, sum, type BookedRecord } from '../sums/booked.ts';
 import type { Books } from '../../stores/clickhouse.ts';
 import { booksWatermark } from '../../events/watermark.ts';
 import { proveGrants, type GrantProof } from './grant-proof.ts';
@@ -112,22 +112,16 @@ function compareOne(
   wrongDays: WrongDay[],
   grants: GrantProof | undefined,
 ): Compared {
-  const { epochs, adjustments } = booked;
   const { usedMicros, heldMicros = 0 } = balance;
-  const lines = [...epochs, adjustments].flatMap(({ own, ahead }) => [own, ahead]);
-  const bookedMicros = sum(lines.map(({ micros }) => micros));
-  const bookedHeldMicros = sum(lines.map((line) => line.heldMicros));
+  const { bookedMicros, bookedHeldMicros, lacksLines, isComplete, isAhead } = compareSums(balance, booked);
   const billedMicros = bookedMicros + sum(wrongDays.map(({ micros }) => micros));
   const differenceMicros = usedMicros - bookedMicros || bookedMicros - billedMicros;
   const heldDifferenceMicros = heldMicros - bookedHeldMicros || heldMicros - booked.lastHeldMicros;
   const lastMicros = booked.lastMicros ?? 0;
-  const counted = countedEarlier(balance) + (balance.sequences.get(balance.epoch) ?? 0);
-  const numbers = sum(epochs.map(({ own }) => own.numbers));
-  const isComplete = numbers === counted && adjustments.own.numbers === balance.adjustment;
-  const ahead = epochs.some((one) => one.ahead.numbers > 0);
   const isSame = differenceMicros === 0 && heldDifferenceMicros === 0;
-  const isExact = isComplete && !ahead && isSame && lastMicros === usedMicros;
-  const isTooMuch = ahead || differenceMicros < 0 || (isComplete && differenceMicros === 0 && heldDifferenceMicros < 0);
+  const isExact = isComplete && !isAhead && isSame && lastMicros === usedMicros;
+  const isTooMuch =
+    isAhead || differenceMicros < 0 || (isComplete && differenceMicros === 0 && heldDifferenceMicros < 0);
   const isOfGrants = isExact && grants !== undefined && grants.differenceMicros !== 0;
   const hasMore = isOfGrants ? grants.differenceMicros < 0 : isTooMuch;
   const result: Reconciliation = {
@@ -147,6 +141,6 @@ function compareOne(
     missing: [],
     losses: [],
   };
-  const lacksNumbers = numbers < counted || epochs.some((one) => one.own.numbers < one.lastNumber);
+  const lacksNumbers = lacksLines || booked.epochs.some((one) => one.own.numbers < one.lastNumber);
   return { balance, booked, result, lacksNumbers };
 }

@@ -95,20 +95,29 @@ export function behindBooks(balance: Balance, { epochs, adjustments }: BookedRec
   return Math.max(0, sum(earlier.map(({ own }) => own.numbers)) - countedEarlier(balance)) + adjustments.ahead.numbers;
 }
 
+/** What the books have in all beside a balance; `isComplete`: they have each line that it has counted, `isAhead`: and others. */
+export function compareSums(balance: Balance, { epochs, adjustments }: BookedRecord) {
+  const lines = [...epochs, adjustments].flatMap(({ own, ahead }) => [own, ahead]);
+  const counted = countedEarlier(balance) + (balance.sequences.get(balance.epoch) ?? 0);
+  const numbers = sum(epochs.map(({ own }) => own.numbers));
+  return {
+    bookedMicros: sum(lines.map(({ micros }) => micros)),
+    bookedHeldMicros: sum(lines.map((line) => line.heldMicros)),
+    lacksLines: numbers < counted,
+    isComplete: numbers === counted && adjustments.own.numbers === balance.adjustment,
+    isAhead: epochs.some(({ ahead }) => ahead.numbers > 0),
+  };
+}
+
 /**
  * Whether the books have just the lines and sums that a balance has counted, and the last of them shows another one: of adjustments that
  * were applied again, the books keep the line of the first time.
  */
-export function showsAnother(balance: Balance, { epochs, adjustments, lastMicros = 0 }: BookedRecord): boolean {
-  const { usedMicros, heldMicros = 0, adjustment, epoch, sequences } = balance;
-  const own = epochs.map((one) => one.own);
-  const counted = countedEarlier(balance) + (sequences.get(epoch) ?? 0);
-  const isComplete = sum(own.map(({ numbers }) => numbers)) === counted && adjustments.own.numbers === adjustment;
-  const isAhead = epochs.some(({ ahead }) => ahead.numbers > 0);
-  const lines = [...own, adjustments.own];
-  const isHeld = sum(lines.map((line) => line.heldMicros)) === heldMicros;
-  const bookedMicros = sum(lines.map(({ micros }) => micros));
-  return isComplete && !isAhead && isHeld && bookedMicros === usedMicros && lastMicros !== usedMicros;
+export function showsAnother(balance: Balance, booked: BookedRecord): boolean {
+  const { bookedMicros, bookedHeldMicros, isComplete, isAhead } = compareSums(balance, booked);
+  const { usedMicros, heldMicros = 0 } = balance;
+  const isSame = bookedMicros === usedMicros && bookedHeldMicros === heldMicros;
+  return isComplete && !isAhead && isSame && (booked.lastMicros ?? 0) !== usedMicros;
 }
 
 /** How many lines of earlier epochs a balance has counted. */
