@@ -28,7 +28,10 @@ test('a line holds the state before and after the change, and a request that cha
   const changed = await change(path, { name: 'after', defaultRateLimitPerSecond: 5 });
   await change(path, {});
   const lines = await auditLog(`resourceId=${workspace.id}`);
-  assert.equal(columns(lines, 'before', 'after').flat(), [undefined, workspace, workspace, changed]);
+  assert.equal(columns(lines, 'before', 'after'), [
+    [undefined, workspace],
+    [workspace, changed],
+  ]);
 });
 
 test('a line says from where and by what program the change came, and holds no secret that either carries', async () => {
