@@ -219,17 +219,23 @@ test('rows of a record are sorted by day and then by name, with exact sums and e
 
 test('a closed day comes from its stored sum, which one of fewer events never replaces; a marked one from the events', async () => {
   const [closed, marked] = ['2026-03-28', DAY];
-  await insert([closed, marked].map((day) => ({ billing_id: first, time: `${day} 12:00:00`, cost_micros: 2_000_000 })));
-  await world.sql`delete from usage_marks where workspace_id = ${workspaceId} and day = ${closed}`;
-  for (const sum of [
-    { cost_micros: 7_000_000, events: 3, all_events: 3 },
-    { cost_micros: 1_000_000, events: 2, all_events: 2 },
-  ])
-    await insertDays([closed, marked].map((day) => ({ billing_id: first, day, ...sum })));
-  assert.equal(columns((await ofRecord(first)).body.data, 'day', 'totalBillingUsage', 'events'), [
-    [closed, '7', 3],
-    [marked, '2', 1],
-  ]);
+  // The job that would store these days anew waits for its lock.
+  await world.sql.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(hashtext('keytally jobs'), hashtext('rollup'))`;
+    await insert(
+      [closed, marked].map((day) => ({ billing_id: first, time: `${day} 12:00:00`, cost_micros: 2_000_000 })),
+    );
+    await world.sql`delete from usage_marks where workspace_id = ${workspaceId} and day = ${closed}`;
+    for (const sum of [
+      { cost_micros: 7_000_000, events: 3, all_events: 3 },
+      { cost_micros: 1_000_000, events: 2, all_events: 2 },
+    ])
+      await insertDays([closed, marked].map((day) => ({ billing_id: first, day, ...sum })));
+    assert.equal(columns((await ofRecord(first)).body.data, 'day', 'totalBillingUsage', 'events'), [
+      [closed, '7', 3],
+      [marked, '2', 1],
+    ]);
+  });
 });
 
 test('usage of a record of more than 10,000 rows is refused whole, as JSON and as CSV; fewer days or one name are answered', async () => {
