@@ -5,12 +5,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StackError } from '../process/errors.ts';
 import { replaceFile } from '../process/files.ts';
-import { checkout, type Home } from '../process/home.ts';
-import { readRecords } from '../process/leftovers.ts';
+import { checkout, portsOf, type Home } from '../process/home.ts';
 import { answersOk } from '../process/program.ts';
 import { requireRunning } from '../restore/folders.ts';
 import { ensureProgram } from '../servers/packages.ts';
-import { stopOrder } from '../servers/programs.ts';
+import { programNames } from '../servers/programs.ts';
 
 /** Runs Prometheus with our rules beside the stack until it is told to stop, on this machine alone; its data stays in the home. */
 export async function monitor(home: Home): Promise<void> {
@@ -45,15 +44,15 @@ export async function monitor(home: Home): Promise<void> {
   if (code !== 0) throw new StackError(`Prometheus ended with ${code ?? 'a signal'}: see its lines above`);
 }
 
-/** Our rules, and where our programs answer; a program's name is its job, as in deploy/prometheus.yml. */
-function settings({ folder }: Home): object {
-  const ours = readRecords(folder).filter(({ name }) => (stopOrder as readonly string[]).includes(name));
+/** Our rules, and where our programs answer, whether they run just now or not; a program's name is its job, as in deploy/prometheus.yml. */
+export function settings(home: Home) {
+  const ports = portsOf(home);
   return {
     global: { scrape_interval: '15s' },
     rule_files: ['recording.yml', 'alerts.yml'].map((name) => join(checkout, 'deploy/prometheus', name)),
-    scrape_configs: ours.map(({ name, port }) => ({
+    scrape_configs: programNames(home.bus).map((name) => ({
       job_name: name,
-      static_configs: [{ targets: [`127.0.0.1:${port}`] }],
+      static_configs: [{ targets: [`127.0.0.1:${ports[name]}`] }],
     })),
   };
 }

@@ -158,6 +158,11 @@ function noteFile({ folder }: Pick<Home, 'folder'>): string {
 const inner = ['postgres', 'redis', 'clickhouse', 'kafka', 'kafkaController', 'relay', 'consumer', 'webhooks'] as const;
 export type InnerPorts = Record<(typeof inner)[number], number>;
 
+/** The ports of a stack that was started, with those that the user chose. */
+export function portsOf({ folder, apiPort, verifyPort }: Home): InnerPorts & Record<'api' | 'verify', number> {
+  return { ...readJson<InnerPorts>(join(folder, 'ports.json'))!, api: apiPort, verify: verifyPort };
+}
+
 /** Chooses the ports that the user does not: those of the last start where they are still free, else new ones. */
 export async function choosePorts({ folder, apiPort, verifyPort }: Home): Promise<InnerPorts> {
   const file = join(folder, 'ports.json');
