@@ -33,6 +33,10 @@ export async function startVerify(config: VerifyConfig, whole: Whole): Promise<S
       readMetrics: metricsOfAll(metrics),
     },
   );
+  // Counted for each scrape, by each worker. Where none serves, Kubernetes sends them no call of which a 503 could be counted.
+  Object.assign(metrics.openShards, {
+    collect: async () => metrics.openShards.set((await openShards(redis, 1_000).catch(() => new Map())).size),
+  });
   const countCall = makeTeamRate(config.QUOTA_VERIFY_PER_SECOND, clock);
   const server = await serve(
     makeHandler({

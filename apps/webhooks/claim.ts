@@ -95,6 +95,21 @@ export async function claim(sql: Sql, { slow, after, underWay, most, perWebhook 
 
 type OfPage = { lastWebhook: string | null; dueInMs: number | null };
 
+// Counting goes no further: as many as one team may have.
+const MOST_COUNTED = 100_000;
+
+/** How many deliveries wait and webhooks fail, and for how long the oldest is due that nothing holds up: no slow receiver, no end of a webhook. */
+export async function countWaiting(sql: Sql): Promise<{ waiting: number; failing: number; dueSeconds: number }> {
+  const [row] = await sql<[{ waiting: number; failing: number; dueSeconds: number }]>`
+    with known as materialized (select webhook_id, next_at from webhook_deliveries where state = 'WAITING' limit ${MOST_COUNTED})
+    select (select count(*) from known) as waiting,
+           (select count(*) from (select from webhooks where failing_since is not null and enabled and deleted_at is null
+                                  limit ${MOST_COUNTED}) known) as failing,
+           (select greatest(0, extract(epoch from now() - min(next_at)))::float8 from known
+            join webhooks w on w.id = webhook_id and w.enabled and w.deleted_at is null and not w.is_slow) as due_seconds`;
+  return row;
+}
+
 /** What became of a delivery by a try: `LOST` where the claim had ended, and another process may have tried it too. */
 export type Noted = 'DELIVERED' | 'WAITING' | 'FAILED' | 'LOST';
 

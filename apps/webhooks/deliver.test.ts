@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeWorld, must, newWorkspace } from '../../tests/helpers/world.ts';
 import type { Outcome } from './call.ts';
-import { claim, type Claimed, noteTry, type Noted, RETRIES_MS, retryAfterMs } from './claim.ts';
+import { claim, type Claimed, countWaiting, noteTry, type Noted, RETRIES_MS, retryAfterMs } from './claim.ts';
 import { messageOf } from './deliver.ts';
 
 // Deliveries, one try at a time: the test claims, answers in the receiver's place, and notes. How a receiver is called: call.test.ts.
@@ -204,6 +204,20 @@ test('a process that dies while it tries loses nothing: once its claim has ended
   assert.equal([dead.eventId, heir.eventId], [eventId, eventId]);
   assert.equal(await note(dead, { status: 500, durationMs: 1 }), 'LOST', 'should it live after all');
   assert.equal(await note(heir, OK), 'DELIVERED');
+});
+
+test('how long the oldest delivery has been due is told, without those of a slow receiver or of a webhook that is disabled', async () => {
+  const webhook = await newWebhook(['key.created']);
+  await webhook.sendTest();
+  await world.sql`update webhook_deliveries set next_at = now() + interval '1 hour' where state = 'WAITING'`;
+  const due = async () => Math.floor((await countWaiting(world.sql)).dueSeconds / 60);
+  assert.is(await due(), 0);
+  await world.sql`update webhook_deliveries set next_at = now() - interval '10 minutes' where webhook_id = ${webhook.id}`;
+  assert.is(await due(), 10);
+  for (const slow of [true, false]) {
+    await world.sql`update webhooks set is_slow = ${slow}, enabled = ${slow} where id = ${webhook.id}`;
+    assert.is(await due(), 0);
+  }
 });
 
 test('who claims learns when the next delivery is due, and of one that is due now', async () => {

@@ -8,7 +8,7 @@ import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeCall, makeResolve } from './call.ts';
 import { startDelivering } from './deliver.ts';
 import { meterLags, startSendingMeters } from './send-meters.ts';
-import { RETRIES_MS } from './claim.ts';
+import { countWaiting, RETRIES_MS } from './claim.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
 
@@ -38,18 +38,14 @@ export async function startWebhooks(config: WebhooksConfig, whole: Whole): Promi
 }
 
 const EVERY_MS = 15_000;
-// Counting goes no further: as many as one team may have.
-const MOST_COUNTED = 100_000;
 
 /** Keeps the gauges of what waits and of webhooks that were disabled, until stopped. */
 function watchWaiting(sql: Sql, { metrics, log, clock }: Runtime): Loop {
   return startLoop(clock, EVERY_MS, log, 'counting what waits for webhooks', async () => {
-    const [row] = await sql<[{ waiting: number; failing: number }]>`
-      select (select count(*) from (select from webhook_deliveries where state = 'WAITING' limit ${MOST_COUNTED}) known) as waiting,
-             (select count(*) from (select from webhooks where failing_since is not null and enabled and deleted_at is null
-                                    limit ${MOST_COUNTED}) known) as failing`;
-    metrics.webhooksWaiting.set(row.waiting);
-    metrics.webhooksFailing.set(row.failing);
+    const { waiting, failing, dueSeconds } = await countWaiting(sql);
+    metrics.webhooksWaiting.set(waiting);
+    metrics.webhooksFailing.set(failing);
+    metrics.webhookDueSeconds.set(dueSeconds);
     const lags = await meterLags(sql);
     for (const kind of Object.keys(meterKinds) as MeterKind[])
       metrics.meterLagSeconds.set({ kind }, lags.find((one) => one.kind === kind)?.seconds ?? 0);

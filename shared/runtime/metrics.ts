@@ -53,6 +53,7 @@ const gauges = {
 const highest = {
   redisMemoryBytes: 'keytally_redis_memory_bytes{server} Memory of each Redis server, as it counts it for maxmemory',
   redisMemoryLimitBytes: 'keytally_redis_memory_limit_bytes{server} The maxmemory of each Redis server that has one',
+  openShards: 'keytally_open_shards Shards of Redis that verify finds open, of 64: without any it serves nobody',
   outboxEntries: 'keytally_outbox_entries Usage events waiting in Redis',
   outboxMaxEntries:
     'keytally_outbox_max_entries OUTBOX_MAX_ENTRIES of a program that has it: while more usage events wait, metered verifications get 503',
@@ -62,6 +63,8 @@ const highest = {
   auditLogBroken:
     'keytally_audit_log_broken 1 while the chain of the audit log lacks the head that Redis keeps: lines were changed or removed',
   webhooksWaiting: 'keytally_webhook_waiting Deliveries that wait for a try, counted up to 100,000',
+  webhookDueSeconds:
+    'keytally_webhook_due_seconds How long the oldest of the waiting deliveries that were counted has been due, without those of slow receivers',
   meterLagSeconds:
     'keytally_meter_lag_seconds{kind} How long the oldest closed hour has waited to be planned or sent, at half of the external meters of a kind',
   webhooksFailing: 'keytally_webhook_failing Webhooks that are enabled, and to which nothing could be delivered lately',

@@ -14,7 +14,7 @@ const { alerts } = readRules();
 test.before(() => void mkdirSync(folder, { recursive: true }));
 
 /** Values of series as promtool writes them (`0+2x9`: nine steps of 2, each a minute), and the labels that the alert then has. */
-type Case = { at: string; fires: Series; quiet: Series; labels?: Record<string, string> };
+type Case = { at: string; fires: Series | Series[]; quiet: Series; labels?: Record<string, string> };
 type Series = Record<string, string>;
 
 const gauge = (name: string, ...[firing, quiet]: [number, number]): Omit<Case, 'at'> => ({
@@ -24,6 +24,17 @@ const gauge = (name: string, ...[firing, quiet]: [number, number]): Omit<Case, '
 const counter = (name: string): Omit<Case, 'at'> => ({
   fires: { [`${name}{program="consumer"}`]: '0x4 1x200' },
   quiet: { [`${name}{program="consumer"}`]: '1x200' },
+});
+// Also what a program counts before its first scrape.
+const fromStart = (name: string): Omit<Case, 'at'> => {
+  const { fires, quiet } = counter(name);
+  const begun = (seconds: number): Series => ({ 'process_start_time_seconds{program="consumer"}': `${seconds}x200` });
+  return { fires: [fires as Series, { ...quiet, ...begun(240) }], quiet: { ...quiet, ...begun(-3600) } };
+};
+const tries = (failed: number, of: number): Series => ({
+  'keytally_webhook_failing{program="webhooks"}': '2x130',
+  'keytally_webhook_tries_total{program="webhooks",outcome="failed"}': `0+${failed}x130`,
+  'keytally_webhook_tries_total{program="webhooks",outcome="delivered"}': `0+${of - failed}x130`,
 });
 const verifications = (undecided: number, of: number): Series => ({
   'keytally_verifications_total{program="verify",status="VALID"}': `0+${of - undecided}x130`,
@@ -60,6 +71,17 @@ const cases: Record<string, Case> = {
   },
   KeytallyNoVerify: { at: '4m', fires: { ...up('verify', '0x9'), ...up('api', '1x9') }, quiet: up('verify', '1x9') },
   KeytallyNoConsumer: { at: '9m', fires: up('api', '1x9'), quiet: up('consumer', '1x9') },
+  KeytallyNoApi: { at: '9m', fires: up('verify', '1x9'), quiet: up('api', '1x9') },
+  KeytallyNoRelay: { at: '9m', fires: up('relay', '1 1 0x9'), quiet: up('api', '1x9') },
+  KeytallyNoWebhooks: { at: '9m', fires: up('api', '1x9'), quiet: up('webhooks', '1x9') },
+  KeytallyNoShardOpen: {
+    at: '9m',
+    fires: { 'keytally_open_shards{program="verify"}': '64x4 0x9', 'keytally_open_shards{program="api"}': '64x20' },
+    quiet: {
+      'keytally_open_shards{program="verify",instance="a"}': '0x20',
+      'keytally_open_shards{program="verify",instance="b"}': '1x20',
+    },
+  },
   KeytallyVerifyErrorsFast: { at: '30m', fires: verifications(2, 100), quiet: verifications(5, 1000) },
   KeytallyVerifyErrorsSlow: { at: '1h', fires: verifications(4, 1000), quiet: verifications(2, 1000) },
   KeytallyVerifyErrorsLong: { at: '2h', fires: verifications(6, 10_000), quiet: verifications(4, 10_000) },
@@ -80,7 +102,7 @@ const cases: Record<string, Case> = {
     fires: { 'keytally_unsettled_records{program="api"}': '500x100' },
     quiet: { 'keytally_unsettled_records{program="api"}': '500-1x100' },
   },
-  KeytallyUnreadableEvents: { at: '6m', ...counter('keytally_unreadable_events_total') },
+  KeytallyUnreadableEvents: { at: '6m', ...fromStart('keytally_unreadable_events_total') },
   KeytallyJobFails: {
     at: '6m',
     fires: { 'keytally_job_seconds_count{exported_job="rollup",outcome="failed"}': '1x4 2x9' },
@@ -94,12 +116,13 @@ const cases: Record<string, Case> = {
   KeytallyConsumerLags: { at: '18m', ...gauge('keytally_consumer_lag_seconds', 61, 59) },
   KeytallyWebhooksLate: { at: '30m', fires: deliveries(98, 100), quiet: deliveries(995, 1000) },
   KeytallyMetersLate: { at: '38m', ...gauge('keytally_meter_lag_seconds', 21_601, 21_600) },
-  KeytallyWebhooksFail: { at: '38m', ...gauge('keytally_webhook_failing', 51, 50) },
+  KeytallyWebhooksStandStill: { at: '12m', ...gauge('keytally_webhook_due_seconds', 301, 300) },
+  KeytallyWebhooksFail: { at: '100m', fires: tries(51, 100), quiet: tries(50, 100) },
   KeytallyKafkaLags: { at: '18m', ...gauge('keytally_kafka_lag_events', 1_000_001, 999_999) },
   KeytallyRedisMemory: { at: '9m', fires: memory(71), quiet: memory(69), labels: { server: 'r:1' } },
   KeytallyRedisMemoryFull: { at: '9m', fires: memory(81), quiet: memory(79), labels: { server: 'r:1' } },
   KeytallySettingsOlder: { at: '8m', ...gauge('keytally_settings_older', 1, 0) },
-  KeytallyPeriodNotGranted: { at: '6m', ...counter('keytally_periods_not_granted_total') },
+  KeytallyPeriodNotGranted: { at: '6m', ...fromStart('keytally_periods_not_granted_total') },
   KeytallyAuditLogBroken: { at: '6m', ...gauge('keytally_audit_log_broken', 1, 0) },
   KeytallyAuditLogUnchained: { at: '12m', ...gauge('keytally_audit_unchained_seconds', 61, 59) },
 };
@@ -145,11 +168,11 @@ function testFile(name: string, given: Record<string, Case>): string {
     ]);
     const expected = { exp_labels: { ...ofRule, ...labels }, exp_annotations: Object.fromEntries(filled) };
     return [
-      {
+      ...[fires].flat().map((one) => ({
         interval: '1m',
-        input_series: series(fires),
+        input_series: series(one),
         alert_rule_test: [{ eval_time: at, alertname, exp_alerts: [expected] }],
-      },
+      })),
       { interval: '1m', input_series: series(quiet), alert_rule_test: [{ eval_time: at, alertname }] },
     ];
   });

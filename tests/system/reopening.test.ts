@@ -15,6 +15,7 @@ import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
 import { booksProxy } from '../helpers/books-proxy.ts';
 import { makeHastyClock } from '../helpers/clock.ts';
+import { metric } from '../helpers/metric.ts';
 import { connectPatiently } from '../helpers/patient-redis.ts';
 import { makeWorld, once, makeCustomers, must, newWorkspace } from '../helpers/world.ts';
 import type { World, Customers, TestKey } from '../helpers/world.ts';
@@ -108,10 +109,13 @@ test('a Redis that comes back older is filled from the books, a second time too,
 });
 
 test('an emptied Redis stays closed while Postgres is known to be older than it was', async () => {
+  const open = (of: { url: string }) => metric(of.url, 'keytally_open_shards');
+  assert.is(await open(await world.start('verify')), ALL_SHARDS.length);
   await redis.node(0).client.flushdb();
   const refused = await reopenAll({ isStale: true }).catch((error: ApiError) => error.errorName);
   assert.is(refused, 'postgres_stale');
   assert.is((await customers.verify({ key: spent.key })).status, 503);
+  assert.is(await open(world.verify!), 0);
 });
 
 test('a Redis that comes back older gets what was changed since, all of it where its checkpoint says nothing of this Postgres, and a later epoch', async () => {
