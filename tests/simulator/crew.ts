@@ -40,7 +40,7 @@ export function makeCrew(simulation: Simulation, servers: Servers, bus: Bus) {
   let relays: { process: Process }[] = [];
   // Of each program.
   const most = 1 + random.below(2);
-  let aConsumerDied = false;
+  let mayLackNotes = false;
   const alive = <Program extends { process: { isDead(): boolean } }>(all: Program[]) =>
     all.filter(({ process }) => !process.isDead());
   const one = <Program>(all: Program[]) => (all.length === 0 ? undefined : random.pick(all));
@@ -54,14 +54,16 @@ export function makeCrew(simulation: Simulation, servers: Servers, bus: Bus) {
     api: () => one(alive(apis)),
     verify: () => one(alive(verifies)),
     consumer: () => one(alive(consumers)),
-    /** Since `forgetDeaths`. */
-    aConsumerDied: () => aConsumerDied,
-    forgetDeaths: () => void (aConsumerDied = false),
+    /** Whether a consumer has died between the insert of events and their notes, since `forgetDeaths`. */
+    mayLackNotes: () => mayLackNotes,
+    forgetDeaths(): void {
+      [mayLackNotes, consumers] = [false, alive(consumers)];
+    },
     startAll(count = most): void {
       while (alive(apis).length < count) apis = [...alive(apis), startApi(simulation, servers)];
       while (alive(verifies).length < count)
         verifies = [...alive(verifies), startVerify(simulation, servers, `verify ${verifies.length}`)];
-      aConsumerDied ||= alive(consumers).length < consumers.length;
+      mayLackNotes ||= consumers.some((one) => one.process.isDead() && one.hasUnnoted());
       while (alive(consumers).length < count)
         consumers = [...alive(consumers), startConsumer(simulation, servers, `consumer ${random.below(3)}`, bus)];
       if (bus === 'kafka' && alive(relays).length === 0) relays = [startRelaying(simulation, servers)];

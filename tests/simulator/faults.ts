@@ -71,6 +71,7 @@ export function makeFaults({ simulation, stage, crew, work, others, pass, runOne
     },
     async losses() {
       if (!redis.isUp()) return redis.start();
+      if (random.chance(0.2)) return loseWhatIsBooked();
       if (random.chance(0.5)) {
         // Just after events were read from it, or are in the books; or while a consumer has them in its hands.
         const [at, fate, becomes] = random.pick(AIMED_LOSSES);
@@ -125,6 +126,28 @@ export function makeFaults({ simulation, stage, crew, work, others, pass, runOne
     aimed.push({ at: 'insert into usage_events', fate: 'paused' });
     for (let some = 0; some < 4; some++)
       void work.actions.verify().catch((error: Error) => work.breaks(String(error.stack)));
+  }
+
+  /** Redis comes back without what the books have, once nobody has any of it in hand: nothing that comes late tells of it. */
+  async function loseWhatIsBooked(): Promise<void> {
+    redis.cutOffReplica();
+    crew.startAll();
+    for (let some = 0; some < 3; some++)
+      void work.actions.verify().catch((error: Error) => work.breaks(String(error.stack)));
+    await comeIn();
+    if (random.chance(0.5)) {
+      await loseAndStart('emptied');
+      await comeIn();
+    }
+    await loseAndStart('those of a replica that lagged');
+  }
+
+  /** All that is asked and debited comes to its place. */
+  async function comeIn(): Promise<void> {
+    for (let round = 0; round < 15; round++) {
+      while (await runOne());
+      await pass(200);
+    }
   }
 
   async function loseAndStart(becomes: Becomes): Promise<void> {

@@ -135,6 +135,16 @@ export type Bus = 'redis' | 'kafka';
 /** A consumer; its jobs run when they are told to. */
 export function startConsumer(simulation: Simulation, servers: Servers, name: string, bus: Bus) {
   const process = simulation.startProcess(name);
+  const { ask } = process;
+  let hasUnnoted = false;
+  process.ask = (request) => {
+    const execute = () => {
+      if (request.label.includes('insert into usage_events')) hasUnnoted = bus === 'redis';
+      if (request.label.includes('acknowledge')) hasUnnoted = false;
+      return request.execute();
+    };
+    return ask({ ...request, execute });
+  };
   const log = logOf(simulation, process);
   const config = { ...readConfig(programs.consumer, servers.env), CONSUMER_NAME: name, BUS: bus };
   const stores = {
@@ -147,7 +157,8 @@ export function startConsumer(simulation: Simulation, servers: Servers, name: st
   const { delivering } = composeConsumer({ ...stores, kafka, metrics, telemetry, log, clock }, config);
   if (kafka) startConsuming({ ...delivering, source: makeKafkaReader({ kafka, metrics, log, clock }) });
   const jobs = schedules(stores, metrics, log);
-  return { process, jobs };
+  /** Whether it has events in its hands that the books have, and that nobody else may note: Kafka gives its own again. */
+  return { process, jobs, hasUnnoted: () => hasUnnoted };
 }
 
 function unavailable(error: unknown): never {

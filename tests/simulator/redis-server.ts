@@ -64,6 +64,7 @@ export async function makeRedisServer(url: string) {
   let isUp = true;
   let isFull = false;
   let isShort = false;
+  let isCutOff = false;
   let writesOfTicks = 0;
   let clients = new Set<EventEmitter>();
 
@@ -96,7 +97,7 @@ export async function makeRedisServer(url: string) {
     keepBeginning: () => copy(LIVE, BEGINNING),
     async begin(next: Simulation): Promise<void> {
       [simulation, starts, syncedAt, replicatedAt, agedAt, isUp, clients] = [next, 0, 0, 0, 0, true, new Set()];
-      [isFull, isShort] = [false, false];
+      [isFull, isShort, isCutOff] = [false, false, false];
       await setLimit(false);
       await copy(BEGINNING, LIVE);
       for (const to of [DISK, REPLICA]) await copy(BEGINNING, to);
@@ -111,7 +112,7 @@ export async function makeRedisServer(url: string) {
         if (simulation.passedMs() - syncedAt < FSYNC_EVERY_MS) return;
         syncedAt = simulation.passedMs();
         await copy(LIVE, DISK);
-        if (syncedAt - replicatedAt < REPLICA_LAGS_MS) return;
+        if (isCutOff || syncedAt - replicatedAt < REPLICA_LAGS_MS) return;
         replicatedAt = syncedAt;
         await copy(LIVE, REPLICA);
       });
@@ -127,7 +128,8 @@ export async function makeRedisServer(url: string) {
         if (becomes === 'its tail lost') await copy(DISK, LIVE);
         if (becomes === 'those of a replica that lagged') await copy(REPLICA, LIVE);
         if (becomes === 'emptied') await real.flushdb();
-        if (becomes !== 'kept') for (const to of [DISK, REPLICA]) await copy(LIVE, to);
+        if (becomes === 'those of a replica that lagged') isCutOff = false;
+        if (becomes !== 'kept') for (const to of isCutOff ? [DISK] : [DISK, REPLICA]) await copy(LIVE, to);
         await tick();
       });
     },
@@ -166,6 +168,8 @@ export async function makeRedisServer(url: string) {
       isFull = full;
       await setLimit(full);
     },
+    /** Its replica gets nothing more, until it takes over. */
+    cutOffReplica: () => void (isCutOff = true),
     /** Whether it says that little of its memory is left. */
     setShort: (short: boolean) => void (isShort = short),
     connect: (process: Process, log: Logger): ShardedRedis => {

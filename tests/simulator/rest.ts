@@ -19,7 +19,7 @@ export async function rest({ simulation, stage, crew, work, others, pass, settle
   let unproved = await reconciled();
   // A consumer may have died, after a loss, between the insert of late events and their notes, and nobody has the events any more:
   // reconciling notes them.
-  const mayLackNotes = work.model.losses > 0 && crew.aConsumerDied();
+  const mayLackNotes = work.model.losses > 0 && crew.mayLackNotes();
   const lacksNotes = (one: string) => / ON_ITS_WAY |(MISSING|TOO_MUCH) 0 0$/.test(one);
   if (mayLackNotes && unproved.length > 0 && unproved.every(lacksNotes)) {
     await comeToRest();
