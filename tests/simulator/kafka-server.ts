@@ -31,7 +31,9 @@ export function makeKafkaServer() {
     const place =
       key === null ? simulation.random.below(PARTITIONS) : Buffer.from(key).reduce((a, b) => a + b) % PARTITIONS;
     const { records } = partitions[place]!;
-    records.push({ key: null, value: Buffer.from(value), headers, offset: String(records.length) });
+    // They were text, and are read as bytes.
+    const read = Object.fromEntries(Object.entries(headers).map(([name, text]) => [name, Buffer.from(text)]));
+    records.push({ key: null, value: Buffer.from(value), headers: read, offset: String(records.length) });
   }
 
   /** Each partition belongs to one of those who read: to whom it is new, it begins after what is done. */
