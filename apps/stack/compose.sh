@@ -84,6 +84,16 @@ fail() {
   exit 1
 }
 
+# Compose does not look into the files that it mounts: a variable with their checksum has it replace a server whose files have changed.
+note_files() {
+  for server in "$@"; do
+    mounted=$(sed -n "/^  $server:\$/,/^    deploy:/s#.*\(\./[^:]*\):/.*:ro.*#\1#p" docker-compose.yml)
+    # shellcheck disable=SC2086
+    find $mounted -type f | LC_ALL=C sort | xargs cat | cksum | sed 's/ /-/; s/^/MOUNTED_FILES=/' >"secrets/$server.files"
+  done
+}
+has_volume() { [ -n "$(docker volume ls -q --filter "name=^$(docker compose config | sed -n 's/^name: //p')_$1\$")" ]; }
+
 # Writes behind the tag of each image the digest that its registry has for it now. Looks up all of them before it writes one.
 pin_images() {
   edits=
@@ -130,11 +140,12 @@ restore() {
   [ -z "$(docker ps -q --filter "label=com.docker.compose.project=$project" --filter label=com.docker.compose.oneoff=True)" ] ||
     fail 'another command is at work in a container of this stack: see docker ps, and restore again once it has ended'
   for volume in redis kafka; do
-    [ -z "$(docker volume ls -q --filter "name=^${project}_$volume\$")" ] ||
+    ! has_volume $volume ||
       fail "the volumes of the project $project hold a stack. Restore beside it with COMPOSE_PROJECT_NAME=another-name, or remove it first: docker compose --profile monitoring down --volumes"
   done
   [ -s secrets/master_key ] || fail 'the backup has no master key, and there is none in secrets/master_key: put your copy of it there'
   make_secrets
+  note_files clickhouse
   echo "checking $1"
   docker compose build --quiet migrate
   as_owner restore --check <"$1" >/dev/null || fail 'nothing was restored'
@@ -152,6 +163,9 @@ case $command in
 up)
   echo 'starting keytally on Docker Compose'
   make_secrets
+  note_files redis kafka clickhouse prometheus grafana
+  # Monitoring that was started once is there after each start.
+  ! has_volume prometheus || export COMPOSE_PROFILES=monitoring
   docker compose up -d --build --wait || {
     echo 'keytally: not every container got ready; see docker compose ps -a and make logs NAME=…' >&2
     exit 1
@@ -181,6 +195,7 @@ secrets)
   ;;
 digests) pin_images ;;
 monitor)
+  note_files prometheus grafana
   docker compose --profile monitoring up -d --wait prometheus grafana
   echo "Grafana on http://$(docker compose port grafana 3000), user admin, password in secrets/grafana_password"
   ;;

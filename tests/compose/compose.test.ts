@@ -1,5 +1,6 @@
 // docker-compose.yml agrees with our programs and with the files that it names.
-import { rmSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { appendFileSync, cpSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -39,6 +40,39 @@ test('each secret is made once, in a folder that only its owner may enter, and a
   for (const name of Object.keys(first)) rmSync(join(folder, 'secrets', name), { force: true });
   writeFileSync(join(folder, 'secrets/master_key'), first.master_key!);
   assert.is(makeSecrets(folder).master_key, first.master_key);
+});
+
+test('a server whose mounted files changed is another one for Compose, and no other is', () => {
+  const folder = join(process.env.TEST_FOLDER ?? '', 'mounted');
+  makeSecrets(folder);
+  for (const name of ['docker-compose.yml', 'deploy', 'sql'])
+    cpSync(join(checkout, name), join(folder, name), { recursive: true });
+  // Without an engine nothing starts; the sums are there before.
+  const sums = () => {
+    spawnSync('sh', ['apps/stack/compose.sh', 'up'], {
+      cwd: folder,
+      env: { PATH: process.env.PATH, DOCKER_HOST: 'unix:///nowhere' },
+    });
+    return mounting.map(([name]) => readFileSync(join(folder, 'secrets', `${name}.files`), 'utf8'));
+  };
+  const mounting = services.filter(([, { volumes = [] }]) => volumes.some((one) => one.startsWith('./')));
+  for (const [name, { env_file }] of mounting)
+    assert.equal(env_file, [{ path: `./secrets/${name}.files`, required: false }]);
+  const before = sums();
+  assert.is(new Set(before).size, mounting.length);
+  for (const [i, [, { volumes = [] }]] of mounting.entries())
+    for (const path of volumes.flatMap((one) => /^\.\/([^:]+)/.exec(one)?.[1] ?? [])) {
+      const at = join(folder, path);
+      const changed = statSync(at).isDirectory() ? join(at, 'another') : at;
+      appendFileSync(changed, '#');
+      const now = sums();
+      assert.equal(
+        now.map((sum, k) => sum !== before[k]),
+        mounting.map((_, k) => k === i),
+        path,
+      );
+      before.splice(0, before.length, ...now);
+    }
 });
 
 test('Node gets the options with which a stack without Docker runs each program', () => {

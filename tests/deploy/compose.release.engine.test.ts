@@ -1,6 +1,6 @@
 // The stack on Docker Compose, on an engine of its own, by the commands of README and docs/deploy.md. tests/deploy/images/Dockerfile says what
 // stands in for images that no registry gave.
-import { readFileSync, statSync } from 'node:fs';
+import { appendFileSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -119,10 +119,16 @@ test('a backup is restored beside the stack, and never over it', async () => {
   delete stack.env.COMPOSE_PROJECT_NAME;
 });
 
-test('down keeps the data, and up has it again under the same token', async () => {
+test('down keeps the data, and up has it again under the same token, with monitoring, and with the files of a new version', async () => {
   const token = stack.address('TOKEN');
   await stack.must('up');
   assert.is(stack.address('TOKEN'), token);
+  const ids = async () => (await stack.compose('ps', '-q', 'redis', 'kafka', 'prometheus')).split('\n');
+  const before = await ids();
+  assert.is(before.length, 3, 'monitoring is there again');
+  appendFileSync(join(stack.folder, 'deploy/redis.conf'), '# of a new version\n');
+  await stack.must('up');
+  assert.is((await ids()).filter((one) => before.includes(one)).length, 2, 'Redis is another one, with the new file');
   await stack.under(customer, async () => {});
   await stack.proven(customer);
 });
