@@ -1,4 +1,4 @@
-import type { Kafka } from '../../shared/events/kafka.ts';
+import { type Kafka, waitingIn } from '../../shared/events/kafka.ts';
 import { startLoop } from '../../shared/runtime/loop.ts';
 import type { Running, Runtime } from '../../shared/runtime/run.ts';
 
@@ -34,7 +34,7 @@ export function startWatchdog({
       movedAtMs = lookedAtMs;
       throw error;
     });
-    metrics.kafkaLagEvents.set(all.reduce((sum, { committed, end }) => sum + end - committed, 0));
+    metrics.kafkaLagEvents.set(waitingIn(all));
     // A consumer without partitions (there are too many consumers, or it can't join) watches all of them.
     const ours = assigned().size > 0 ? all.filter(({ partition }) => assigned().has(partition)) : all;
     const state = ours.map(({ partition, committed }) => `${partition}:${committed}`).join(' ');

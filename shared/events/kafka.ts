@@ -12,6 +12,11 @@ export type Outgoing = { key: string | Buffer | null; value: string | Buffer; he
 /** How far the consumer group is in a partition: it has done the records up to `committed` of those up to `end`. */
 export type Progress = { partition: number; committed: number; end: number };
 
+/** How many records the group has not done yet, in all partitions. */
+export function waitingIn(all: Progress[]): number {
+  return all.reduce((sum, { committed, end }) => sum + end - committed, 0);
+}
+
 /** Kafka as we use it. Only the files named kafka know which client library is behind it. */
 export type Kafka = ReturnType<typeof connectKafka>;
 

@@ -30,19 +30,34 @@ test('BUS=kafka starts Kafka and the relay too, usage goes through them, and ano
   assert.match(err, /already runs with BUS=kafka, not redis: stop it first/);
 });
 
+test('a restore says how much waited in Kafka', async () => {
+  const backup = join(process.env.TEST_FOLDER ?? '', 'keytally.backup');
+  await stack.must('backup', backup);
+  await leaveInKafka();
+  await stack.must('down');
+  const { out } = await stack.must('restore', backup, { BUS: 'kafka' });
+  assert.match(out, /^ {2}up to 1 event of usage that waited in Kafka$/m);
+  assert.match(out, /^1 exact, 0 differ/m);
+});
+
 test('a start on Redis reads what Kafka still holds', async () => {
-  // Without a supervisor no consumer is started again, so the next event stays in Kafka.
-  const supervisor = readJson<{ pid: number }>(join(stack.home, 'supervisor.json'));
-  process.kill(supervisor!.pid, 'SIGKILL');
-  process.kill(stack.processes().consumer!.pid, 'SIGKILL');
-  await stack.verifyTimes(key, 1);
-  await eventually('it is in Kafka', async () => (await relayed()) === 2);
+  await leaveInKafka();
   const { out } = await stack.must('up', undefined, { BUS: 'redis' });
   assert.match(out, /Kafka runs along, since it may hold usage of a run with BUS=kafka/);
   assert.equal(Object.keys(stack.processes()).toSorted(), [...processNames('redis'), 'kafka'].toSorted());
   await stack.verifyTimes(key, 1);
   await eventually('both are there, one from Kafka and one not', async () => (await stack.usageOf(key)) === '3');
 });
+
+/** Leaves one event in Kafka: without a supervisor no consumer is started again. */
+async function leaveInKafka(): Promise<void> {
+  const before = await relayed();
+  const supervisor = readJson<{ pid: number }>(join(stack.home, 'supervisor.json'));
+  process.kill(supervisor!.pid, 'SIGKILL');
+  process.kill(stack.processes().consumer!.pid, 'SIGKILL');
+  await stack.verifyTimes(key, 1);
+  await eventually('it is in Kafka', async () => (await relayed()) === before + 1);
+}
 
 function relayed(): Promise<number> {
   return metric(`http://127.0.0.1:${stack.processes().relay!.port}`, 'keytally_relayed_events_total');

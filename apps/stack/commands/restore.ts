@@ -128,7 +128,7 @@ async function compareWithOld(servers: TemporaryServers, { home, usageBefore, cu
   if (!existsSync(join(home.folder, 'postgres/data'))) return [`${later}: there is no old folder to compare with`];
   console.log('comparing it with the old folder');
   try {
-    const old = await startServers(home, ['postgres', 'clickhouse', 'redis'], cutOff);
+    const old = await startServers(home, ['postgres', 'clickhouse', 'redis', 'kafka'], cutOff);
     try {
       return await findLost(old, servers, usageBefore);
     } finally {

@@ -6,7 +6,7 @@ import { readRecords, stopRecorded } from '../process/leftovers.ts';
 import { reservePort, whyTaken } from '../process/ports.ts';
 import { makeSupervisor } from '../process/supervisor.ts';
 import { finishSwap } from '../restore/folders.ts';
-import { kafkaLogin, prepareKafka } from '../servers/kafka.ts';
+import { hasKafka, kafkaOf } from '../servers/kafka.ts';
 import { ourPrograms, programEnvironment, runOnce, stopOrder } from '../servers/programs.ts';
 import { prepareServers } from '../servers/servers.ts';
 
@@ -97,17 +97,14 @@ export async function serve(home: homes.Home): Promise<never> {
    * the way to it.
    */
   async function startKafka(ports: homes.InnerPorts): Promise<Record<string, string>> {
-    const folder = join(home.folder, 'kafka');
-    if (home.bus !== 'kafka' && !existsSync(join(folder, 'data'))) return {};
-    const password = homes.keepPassword(join(home.folder, 'kafka-password'));
-    const program = await step("kafka's files", () => prepareKafka({ folder, ports, password, say: tellLine }));
+    if (home.bus !== 'kafka' && !hasKafka(home)) return {};
+    const { program, login } = await step("kafka's files", () => kafkaOf(home, ports, tellLine));
     await step(program.name, () => supervisor.add(program));
     if (home.bus !== 'kafka')
       tellLine(
         `Kafka runs along, since it may hold usage of a run with BUS=kafka. Once the consumer's keytally_kafka_lag_events is 0, ` +
-          `stop the stack and remove ${folder}`,
+          `stop the stack and remove ${join(home.folder, 'kafka')}`,
       );
-    const login = kafkaLogin(ports.kafka, password);
     return { ...login, KAFKA_BROKERS: login.KAFKA_BROKERS.join() };
   }
 

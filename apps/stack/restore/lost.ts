@@ -1,5 +1,9 @@
 import { Redis } from 'ioredis';
+import { connectKafka, waitingIn } from '../../../shared/events/kafka.ts';
 import { eventsIn } from '../../../shared/events/outbox-watch.ts';
+import { readConfig } from '../../../shared/runtime/config.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { groups } from '../../../shared/runtime/variables.ts';
 import { connectClickHouse, IS_COUNTED, IS_USAGE } from '../../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
@@ -20,7 +24,7 @@ export async function findLost(
 ): Promise<string[]> {
   const count = (number: number, one: string) => `${number.toLocaleString('en')} ${one}${number === 1 ? '' : 's'}`;
   const [verifications, adjustments, usedMicros, records] = await usageFrom(old, usageBefore);
-  const unbooked = await countUnbooked(old);
+  const [inRedis, inKafka] = [await countInRedis(old), await countInKafka(old)];
   const [was, is] = [await countAdded(old), await countAdded(restored)];
   const changes = was.changes - is.changes;
   const shown = Math.min(Math.max(0, changes), CHANGES_SHOWN);
@@ -28,7 +32,9 @@ export async function findLost(
   return [
     `${count(verifications, 'verification')} and ${count(adjustments, 'adjustment')}: ` +
       `${formatCredits(usedMicros)} used credits of ${count(records, 'billing record')}`,
-    ...(unbooked > 0 ? [`${count(unbooked, 'event')} of usage that waited in Redis and were in no books yet`] : []),
+    ...(inRedis > 0 ? [`${count(inRedis, 'event')} of usage that waited in Redis and were in no books yet`] : []),
+    // The books may have some of them already, and some may be refused calls.
+    ...(inKafka > 0 ? [`up to ${count(inKafka, 'event')} of usage that waited in Kafka`] : []),
     `${count(was.refills - is.refills, 'refill')}: ${formatCredits(was.micros - is.micros)} bought credits`,
     `${count(changes, 'change')} of settings`,
     ...(await lastChanges(old, shown)),
@@ -81,7 +87,7 @@ async function lastChanges({ addresses }: TemporaryServers, count: number): Prom
   return rows.map((row) => `  ${row.at}  ${row.operation}  ${row.resource_id}`).toReversed();
 }
 
-async function countUnbooked({ addresses }: TemporaryServers): Promise<number> {
+async function countInRedis({ addresses }: TemporaryServers): Promise<number> {
   const redis = new Redis(addresses('keytally').REDIS_URL, { maxRetriesPerRequest: 1 });
   try {
     const pipeline = redis.pipeline();
@@ -90,5 +96,15 @@ async function countUnbooked({ addresses }: TemporaryServers): Promise<number> {
     return ALL_SHARDS.reduce((sum, _, i) => sum + eventsIn(answers[2 * i]?.[1], answers[2 * i + 1]?.[1]), 0);
   } finally {
     redis.disconnect();
+  }
+}
+
+async function countInKafka({ kafka: login }: TemporaryServers): Promise<number> {
+  if (!login) return 0;
+  const kafka = connectKafka({ ...readConfig(groups.kafka), ...login }, 'stack', makeLogger('stack', 'silent'));
+  try {
+    return waitingIn(await kafka.progress());
+  } finally {
+    await kafka.close();
   }
 }

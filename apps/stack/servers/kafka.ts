@@ -5,7 +5,7 @@ import { kafkaAnswers } from '../../../shared/events/kafka.ts';
 import type { KafkaLogin } from '../../../shared/runtime/variables.ts';
 import { runToEnd } from '../process/errors.ts';
 import { replaceFile } from '../process/files.ts';
-import { checkout } from '../process/home.ts';
+import { checkout, type Home, keepPassword } from '../process/home.ts';
 import { ensureKafkaJars } from './kafka-jars.ts';
 import { ensureProgram } from './packages.ts';
 import type { Program } from '../process/program.ts';
@@ -48,6 +48,18 @@ export async function prepareKafka(options: Options): Promise<Program> {
     env: { PATH: process.env.PATH, TZ: 'UTC' },
     isReady: () => kafkaAnswers(kafkaLogin(ports.kafka, password)),
   };
+}
+
+/** Whether the stack in a home has a Kafka, which may hold usage that is in no books yet. */
+export function hasKafka(home: Home): boolean {
+  return existsSync(join(home.folder, 'kafka/data'));
+}
+
+/** The Kafka of the stack in a home, and how to connect to it. */
+export async function kafkaOf(home: Home, ports: Options['ports'], say = (_line: string) => {}) {
+  const password = keepPassword(join(home.folder, 'kafka-password'));
+  const program = await prepareKafka({ folder: join(home.folder, 'kafka'), ports, password, say });
+  return { program, login: kafkaLogin(ports.kafka, password) };
 }
 
 // The oldest that runs a Kafka 4 broker.
