@@ -80,9 +80,7 @@ export async function serve(home: homes.Home): Promise<never> {
       ...addresses,
     });
     await Promise.all(
-      ourPrograms(home, ports, servers, kafka).map((program) =>
-        step(program.name, () => supervisor.add(program, runsOn)),
-      ),
+      ourPrograms(home, servers, kafka).map((program) => step(program.name, () => supervisor.add(program, runsOn))),
     );
   }
 

@@ -43,7 +43,7 @@ test('programs of a stack get what the environment says, but for what the stack 
 test('a stack that could not be asked whether it is ready is refused', () => {
   for (const [name, value] of Object.entries({ KEYTALLY_ADDRESS: '10.0.0.5', TLS_CERTIFICATE_PATH: '/tls.crt' })) {
     process.env[name] = value;
-    const begin = () => ourPrograms(openHome({ KEYTALLY_HOME: folder }), {} as never, {} as never, {});
+    const begin = () => ourPrograms(openHome({ KEYTALLY_HOME: folder }), {} as never, {});
     assert.throws(begin, name === 'KEYTALLY_ADDRESS' ? /not 10\.0\.0\.5/ : /put a proxy with TLS before it/);
     delete process.env[name];
   }

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { join } from 'node:path';
 import { runToEnd, StackError } from '../process/errors.ts';
-import { checkout, masterKeyFile, readEnvFile, type Bus, type Home, type InnerPorts } from '../process/home.ts';
+import { checkout, masterKeyFile, portsOf, readEnvFile, type Bus, type Home } from '../process/home.ts';
 import { answersOk, type Program } from '../process/program.ts';
 import type { Servers } from './servers.ts';
 
@@ -43,8 +43,7 @@ export function nodeArguments(which: ProgramName): string[] {
  * Our programs, as they run on one machine. Only migrations and an operator's commands connect to the servers as their owner; each
  * program has the rights that it needs.
  */
-export function ourPrograms(home: Home, ports: InnerPorts, servers: Servers, kafka: Record<string, string>): Program[] {
-  const portOf = { ...ports, api: home.apiPort, verify: home.verifyPort };
+export function ourPrograms(home: Home, servers: Servers, kafka: Record<string, string>): Program[] {
   const { KEYTALLY_ADDRESS: address = '', TLS_CERTIFICATE_PATH } = process.env;
   // Who looks whether they are ready asks 127.0.0.1, in plain HTTP.
   if (!['', '127.0.0.1', '0.0.0.0', '::'].includes(address))
@@ -53,6 +52,7 @@ export function ourPrograms(home: Home, ports: InnerPorts, servers: Servers, kaf
     );
   if (TLS_CERTIFICATE_PATH)
     throw new StackError('a stack speaks plain HTTP: unset TLS_CERTIFICATE_PATH, and put a proxy with TLS before it');
+  const portOf = portsOf(home);
   return programNames(home.bus).map((name) => {
     const addresses = { ...servers.addresses('keytally', name), ...kafka };
     const env = programEnvironment(home, addresses);
