@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { fromNow, lastDays, localMoment } from './time.ts';
+import { fromNow, joined, lastDays, localMoment } from './time.ts';
 
 test('a moment is told to its second, with its year where that is another one', () => {
   const year = new Date().getFullYear();
@@ -16,4 +16,16 @@ test('how far a moment is from now is told in its largest unit', () => {
 
 test('days of a zone that there is not are those of UTC', () => {
   assert.equal(lastDays('Atlantis', 2), lastDays('UTC', 2));
+});
+
+test('the days of a chart are those of the calendar, where one of them has 25 hours', () => {
+  const late = Date.parse('2026-10-25T22:30:00Z');
+  assert.equal(lastDays('Europe/Oslo', 2, late), { from: '2026-10-24', to: '2026-10-25' });
+});
+
+test('calls of before stay below newer ones, but not where some between them may be missing', () => {
+  const [one, two, three] = ['1', '2', '3'].map((id) => ({ id, time: id }));
+  assert.equal(joined([three!], [two!, one!], 2), [three, two, one]);
+  assert.equal(joined([three!, two!], [two!, one!], 2), [three, two, one]);
+  assert.equal(joined([three!, two!], [one!], 2), [three, two]);
 });

@@ -47,17 +47,19 @@ export function endOfDay(days: number): number {
 }
 
 /** The first and the last of the days that a chart shows, in a zone, in which another day may have begun than in UTC. */
-export function lastDays(timeZone?: string, days = DAYS): { from: string; to: string } {
-  const dayIn = timeZone === undefined ? dayOf : daysIn(timeZone);
-  return { from: dayIn(Date.now() - (days - 1) * DAY_MS), to: dayIn(Date.now()) };
+export function lastDays(timeZone?: string, days = DAYS, nowMs = Date.now()): { from: string; to: string } {
+  const to = dayIn(timeZone, nowMs);
+  // By the calendar: a day of the zone may have 23 hours or 25.
+  return { from: dayOf(Date.parse(to) - (days - 1) * DAY_MS), to };
 }
 
 // The address may name a zone that there is not: the api says so.
-function daysIn(timeZone: string): (ms: number) => string {
+function dayIn(timeZone: string | undefined, ms: number): string {
+  if (timeZone === undefined) return dayOf(ms);
   try {
-    return new Intl.DateTimeFormat('sv-SE', { timeZone }).format;
+    return new Intl.DateTimeFormat('sv-SE', { timeZone }).format(ms);
   } catch {
-    return dayOf;
+    return dayOf(ms);
   }
 }
 
@@ -74,6 +76,17 @@ export function firstDayOf(per: string, day: string): string | undefined {
 /** Rows with those of the newest period first; within one they keep their order. */
 export function newestFirst<Row>(rows: readonly Row[], startOf: (row: Row) => string): Row[] {
   return rows.toSorted((a, b) => (startOf(a) < startOf(b) ? 1 : startOf(a) > startOf(b) ? -1 : 0));
+}
+
+/** The rows of two answers, the newest first; of a newer one that is full those before only where none is missing between them. */
+export function joined<Row extends { id: string; time: string }>(
+  newer: readonly Row[],
+  before: readonly Row[],
+  full: number,
+) {
+  const joins = newer.length < full || newer.some(({ id }) => before.some((one) => one.id === id));
+  const all = new Map([...newer, ...(joins ? before : [])].map((one) => [one.id, one]));
+  return newestFirst([...all.values()], ({ time }) => time);
 }
 
 /** What names the period of a row that begins at `start`, a text of the api; of a week its Monday. */

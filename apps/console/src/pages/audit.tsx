@@ -5,7 +5,7 @@ import { Dialog, Opens } from '../parts/dialog.tsx';
 import { Finder } from '../parts/form.tsx';
 import { Page } from '../parts/page.tsx';
 import { List } from '../parts/table.tsx';
-import { Facts, PageLink, Time } from '../parts/text.tsx';
+import { Facts, Time } from '../parts/text.tsx';
 
 type Line = ItemOf<'get /api/v1/audit-log'>;
 type Find = Pick<Input<'get /api/v1/audit-log'>, 'outcome' | 'resourceId' | 'requestId' | 'from' | 'to'>;
@@ -18,8 +18,8 @@ export function Audit() {
     <Page title="Audit log">
       <Finder
         fields={[
-          { name: 'from', label: 'From the day', as: 'date' },
-          { name: 'to', label: 'To the day', as: 'date' },
+          { name: 'from', label: 'From the day (UTC)', as: 'date' },
+          { name: 'to', label: 'To the day (UTC)', as: 'date' },
           { name: 'outcome', label: 'Outcome', options: [['', 'changed or denied'], 'changed', 'denied'], value: '' },
           { name: 'resourceId', label: 'Id of what was changed' },
           { name: 'requestId', label: 'Request' },
@@ -46,7 +46,7 @@ export function AuditList({ find }: { find: Find }) {
       columns={[
         { title: 'When', width: '11rem', time: 'createdAt' },
         { title: 'What', width: '33%', cell: opened },
-        { title: 'Of', width: '17rem', cell: (line) => <Thing of={line} /> },
+        { title: 'Of', width: '17rem', text: 'resourceId', link: pageOf },
         { title: 'By', text: (line) => actorOf(line, names) },
         { title: 'Outcome', width: '7rem', state: ({ outcome }) => [outcome === 'denied' ? 'bad' : 'good', outcome] },
       ]}
@@ -80,13 +80,9 @@ function wordsOf({ operation, resource, actor }: Line): string {
   return `${verb} ${things[resource ?? ''] ?? resource?.replaceAll('_', ' ') ?? path.replace('/api/v1', '')}`;
 }
 
-function Thing({ of: { resource, resourceId } }: { of: Line }) {
+function pageOf({ resource, resourceId }: Line) {
   const page = pages[resource ?? ''];
-  return (
-    <PageLink to={page && resourceId && `${page}/${resourceId}`} title={resourceId}>
-      <code>{resourceId}</code>
-    </PageLink>
-  );
+  return page && `${page}/${resourceId}`;
 }
 
 /** The names of the team's access tokens by id, where the session may read them. */

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { explained, reasons, type Reason } from '../../../../shared/contract/reasons.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { call, Problem, type Input, type Output } from '../data/call.ts';
 import { useAnswer, useAsked, useMay, useRead, useSession, useWorkspace } from '../data/hooks.ts';
 import type { Read, Workspace } from '../data/hooks.ts';
-import { newestFirst, periodOf, spans, spanUntilNow, type Span } from '../data/time.ts';
+import { joined, periodOf, spans, spanUntilNow, type Span } from '../data/time.ts';
 import { chartOf, StackedBars, type Chart } from '../parts/chart.tsx';
 import { Dialog, Opens } from '../parts/dialog.tsx';
 import { Field, Finder, Form } from '../parts/form.tsx';
@@ -54,7 +54,10 @@ const words: Record<Reason, string> = {
 };
 const wordsOfResults = Object.entries(results).map(([status, [word]]) => [status, word] as const);
 const resultOptions = [['', 'refused'], ['all', 'every result'], ...wordsOfResults] as const;
-const reasonOptions = [['', 'every reason'], ...Object.entries(words)] as const;
+// What named no key is of no workspace, and not among its calls.
+const ofNoKey = ['MALFORMED', 'NOT_FOUND', 'NO_KEY', 'TWO_KEYS'];
+const ofKeys = Object.entries(words).filter(([reason]) => !ofNoKey.includes(reason));
+const reasonOptions = [['', 'every reason'], ...ofKeys] as const;
 
 type Counted = { counts: Pick<Answer, 'data' | 'wouldRefuse'>; chart: Chart };
 
@@ -133,8 +136,6 @@ export function summed<Row extends { count: number }>(rows: readonly Row[], name
   return sums.toSorted((a, b) => b.count - a.count);
 }
 
-// More than a page shows at once.
-const MOST_REFUSED = 200;
 // "usage_too_large" of the API.
 const USAGE_TOO_LARGE = 40020;
 
@@ -165,14 +166,17 @@ const REFUSED_MS = 60_000;
 const callsLike = ({ reason, apiKeyId = '' }: Count) =>
   reason && apiKeyId && `calls?${new URLSearchParams({ reason, apiKeyId }).toString()}`;
 const keyIn = ({ apiKeyId, apiKeyName = apiKeyId }: Count) => apiKeyName;
+const changeColumn: Column<Count> = {
+  title: 'What would change it',
+  width: '36%',
+  text: ({ reason }) => reason && reasons[reason].change,
+};
 const refusedColumns: readonly Column<Count>[] = [
   { title: 'Result', width: '22%', text: (one) => resultOf(one)[1], link: callsLike },
   { title: 'Key', text: keyIn, link: ({ apiKeyId }) => apiKeyId && `keys/${apiKeyId}`, none: 'of no key' },
   { title: 'Limit', text: ({ limit }) => limitWords(limit) },
   { title: 'Calls', width: '6rem', amount: 'count' },
 ];
-
-const changeOf = ({ reason }: Count) => reason && reasons[reason].change;
 
 /** The refused calls of the last 24 hours by reason, key and limit, the most frequent first; `most`: not all of them. */
 export function RefusedCalls({ most, action }: { most?: number; action?: ComponentChildren }) {
@@ -186,10 +190,7 @@ export function RefusedCalls({ most, action }: { most?: number; action?: Compone
     const unknown = isOfTeam ? countOfDay('status,reason', { status: 'INVALID' }) : [];
     const rows = (await Promise.all([ofKeys(), unknown])).flatMap((some = []) => some);
     const refused = rows.filter(({ status }) => status !== 'VALID');
-    return summed(refused, ({ reason, limit, apiKeyId }) => `${reason} ${limit} ${apiKeyId}`).slice(
-      0,
-      most ?? MOST_REFUSED,
-    );
+    return summed(refused, ({ reason, limit, apiKeyId }) => `${reason} ${limit} ${apiKeyId}`).slice(0, most);
   };
   return (
     <Listed
@@ -197,9 +198,7 @@ export function RefusedCalls({ most, action }: { most?: number; action?: Compone
       action={action}
       of={useRead(count, workspaceId, REFUSED_MS)}
       items={(rows) => rows}
-      columns={
-        most ? refusedColumns : [...refusedColumns, { title: 'What would change it', width: '36%', text: changeOf }]
-      }
+      columns={most ? refusedColumns : [...refusedColumns, changeColumn]}
       empty="No call was refused. One that is shows here about two seconds later."
     />
   );
@@ -210,7 +209,9 @@ export function CallsPage() {
   const { id: workspaceId } = useWorkspace();
   const [{ status, reason, apiKeyId, externalMeterId, usageName, from, to }] = useAsked();
   const of = apiKeyId ? { apiKeyId } : { workspaceId, externalMeterId };
-  const which = status === undefined ? { refused: true } : status === 'all' ? {} : { status };
+  // What was refused has no usage, and what was not has no reason.
+  const isAny = status === 'all' || (status === 'VALID' && reason) || (status === undefined && usageName);
+  const which = isAny ? {} : status === undefined ? { refused: true } : { status };
   const isAsked = [status, reason, apiKeyId, externalMeterId, usageName, from, to].some(Boolean);
   const times = { from: from && Number(from), to: to && Number(to) };
   return (
@@ -235,21 +236,25 @@ export function CallsPage() {
 
 const LIVE_MS = 2_000;
 const MOST_LIVE = 200;
+// As many as the api tells at once.
+const MOST_TOLD = 100;
 // Calls come to the books within so much, not in their order.
 const LATE_MS = 10_000;
 
 /** The last calls, with those of now until somebody pauses it. `tellsLast`: why the last of them that was refused was. */
 function RecentCalls({ of, tellsLast, bid }: { of: Of; tellsLast?: true; bid?: string | undefined }) {
   const [isPaused, setPaused] = useState(false);
+  const paused = useRef(false);
+  paused.current = isPaused;
   const read = useRead<Recent[]>(
     async (before = []) => {
-      const newest = before[0] && Date.parse(before[0].time) - LATE_MS;
-      const { data } = await call('get /api/v1/verifications/recent', { ...of, from: newest ?? of.from });
-      const all = [...new Map([...data, ...before].map((one) => [one.id, one])).values()];
-      return newestFirst(all, ({ time }) => time).slice(0, MOST_LIVE);
+      if (paused.current && before.length > 0) return before;
+      const since = Math.max(before[0] ? Date.parse(before[0].time) - LATE_MS : 0, of.from ?? 0);
+      const { data } = await call('get /api/v1/verifications/recent', { ...of, from: since || undefined });
+      return joined(data, before, MOST_TOLD).slice(0, MOST_LIVE);
     },
-    JSON.stringify([of, isPaused]),
-    isPaused ? undefined : LIVE_MS,
+    JSON.stringify(of),
+    LIVE_MS,
   );
   const pause = <Form submit={isPaused ? 'Go on' : 'Pause'} look="minor" onSubmit={async () => setPaused(!isPaused)} />;
   return (

@@ -45,7 +45,7 @@ export const groupOptions = groups.map(({ group, title }) => [group, title] as c
 /** What was used in the workspace, summed as one asks for it. */
 export function UsagePage() {
   const { id: workspaceId, workspace } = useWorkspace();
-  const [{ groups: groupBy = 'billing,usageName', interval, timezone = workspace.timezone, ...wanted }] = useAsked();
+  const [{ groups: groupBy, interval, timezone = workspace.timezone, ...wanted }] = useAsked();
   const days = lastDays(timezone);
   const asked: Asked = {
     workspaceId,
@@ -53,7 +53,7 @@ export function UsagePage() {
     to: wanted['to'] ?? days.to,
     interval: intervals.find((one) => one === interval) ?? 'day',
     timezone,
-    groupBy,
+    groupBy: groupBy || 'billing,usageName',
     ...Object.fromEntries(filters.map(({ name }) => [name, wanted[name]])),
   };
   const pages = usePages('get /api/v1/usage', { ...asked, limit: ROWS });
