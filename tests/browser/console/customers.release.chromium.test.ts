@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import * as assert from 'uvu/assert';
-import { eventually, must } from '../../helpers/world.ts';
+import { eventually, must, newWorkspace } from '../../helpers/world.ts';
 import { inTable, rowOf, visit } from './helpers/browser.ts';
 import { answer, confirm, fill, press, pressClose, tick, type } from './helpers/keyboard.ts';
 import { consoleSuite } from './helpers/suite.ts';
@@ -10,7 +10,9 @@ import { consoleSuite } from './helpers/suite.ts';
 const { test, own } = await consoleSuite('customers in the console');
 
 test('a customer is made, found, given credits for good, until a day and by a schedule, and may spend below zero', async () => {
-  await own.customers.newMeter({ externalMeterId: 'another' });
+  // As long as a secret, and with digits.
+  const another = 'another-0123456789-customer-of-it';
+  await own.customers.newMeter({ externalMeterId: another });
   const { page } = await own.open('customers');
   const available = (text: string) => page.getByText(`${text} credits available`).waitFor();
   await answer(page, 'New customer', 'New customer', { Customer: 'By keyboard', 'First credits': '5' });
@@ -22,8 +24,11 @@ test('a customer is made, found, given credits for good, until a day and by a sc
   await fill(page, { 'With fewer credits than': '1,500' });
   await page.getByText('It can be read in two ways: write 1500, or 1.5000.').waitFor();
   await page.getByLabel('With fewer credits than').fill('1500');
+  await fill(page, { 'Find customers': another });
+  await rowOf(page, 'Customers', another).waitFor();
+  await page.getByLabel('Find customers').fill('');
   await fill(page, { 'Find customers': 'KEYB' });
-  await rowOf(page, 'Customers', 'another').waitFor({ state: 'detached' });
+  await rowOf(page, 'Customers', another).waitFor({ state: 'detached' });
   await press(page, 'By keyboard');
   await available('5');
 
@@ -38,8 +43,15 @@ test('a customer is made, found, given credits for good, until a day and by a sc
   await form.getByLabel('Credits').fill('');
   await type(page, 'Credits', '2,000.000001');
   await form.getByText('5 → 2,005.000001 credits available. They never end.').waitFor();
+  let isHeld = false;
+  await page.route('**/refill', async (route) => {
+    await page.keyboard.press('Escape');
+    isHeld = await form.isVisible();
+    await route.continue();
+  });
   await page.keyboard.press('Enter');
   await form.waitFor({ state: 'detached' });
+  assert.ok(isHeld, 'what is being added is not added again');
   await available('2,005.000001');
   await press(page, 'Credits');
   await inTable(page, 'Ledger', '2,000.000001');
@@ -73,6 +85,12 @@ test('a customer is made, found, given credits for good, until a day and by a sc
   await press(page, 'Their backend');
   await press(page, 'By keyboard');
   await available('-0.099999');
+  const home = page.url();
+  await page.goto(home.replace(own.workspaceId, await newWorkspace(own.world, { name: 'Another' })));
+  await page.waitForURL(home);
+  await available('-0.099999');
+  await page.goto(home.replace(/customers.*/, 'calls?from=day'));
+  await page.getByRole('button', { name: 'Find' }).waitFor();
 });
 
 test('a plan is made, chosen for a new customer, changed for all, and replaced when the period ends', async () => {

@@ -29,12 +29,22 @@ export function useMay(): (needed: Needs) => boolean {
 }
 
 /** The address of a page of a workspace. */
-export const pathIn = ({ id }: Workspace, page: string) => `/console/w/${encodeURIComponent(id)}/${page}`;
+export const pathIn = ({ id }: Pick<Workspace, 'id'>, page: string) => `/console/w/${encodeURIComponent(id)}/${page}`;
 
 /** The workspace that was chosen, and the addresses of its pages. */
 export function useWorkspace() {
   const workspace = useContext(WorkspaceContext)!;
   return { id: workspace.id, workspace, pathOf: (page: string) => pathIn(workspace, page) };
+}
+
+/** Opens the page of a thing in its own workspace: the audit log and a search by id may lead to it in another. */
+export function useHome(workspaceId: string | undefined, page: string): void {
+  const { id } = useWorkspace();
+  const { route } = useLocation();
+  const home = workspaceId !== undefined && workspaceId !== id && pathIn({ id: workspaceId }, page);
+  useLayoutEffect(() => {
+    if (home) route(home, true);
+  }, [home]);
 }
 
 /** Begins a session with what stands in the address, once; where nobody answers it is kept for another try. One that is pasted into an open page loads it again. */
@@ -190,26 +200,30 @@ export async function readSome<O extends Operation>(
 export const readItems = async <O extends Operation>(operation: O, input: ListInput<O>, some?: Some) =>
   (await readSome(operation, input, some)).items;
 
-/** Reads a list page by page, of each the items to keep: the first at once, the next ones as `more` asks for them. */
+/** Reads a list page by page, of each the items to keep: the first at once, the next ones as `more` asks for them. `kept`: what `keep` goes by. */
 export function usePages<O extends Operation>(
   operation: O,
   input: ListInput<O>,
   keep: (item: ItemOf<O>) => boolean = () => true,
+  kept = '',
 ): Pages<ItemOf<O>, ListInput<O>> {
   type Known = Shown<ItemOf<O>, ListInput<O>>;
   const nothing: Known = { items: NO_ITEMS, readOn: input, isWhole: false, emptyPages: 0 };
-  const { value = nothing, ...read } = useRead<Known>(async ({ items, cursor, emptyPages } = nothing) => {
-    const page = await readPage(operation, input, cursor);
-    // A page of a search may be empty, and the next one not.
-    const found = page.items.filter(keep);
-    return {
-      items: [...items, ...found],
-      cursor: page.nextCursor,
-      readOn: input,
-      isWhole: page.nextCursor === undefined,
-      emptyPages: found.length > 0 ? 0 : emptyPages + 1,
-    };
-  }, JSON.stringify(input));
+  const { value = nothing, ...read } = useRead<Known>(
+    async ({ items, cursor, emptyPages } = nothing) => {
+      const page = await readPage(operation, input, cursor);
+      // A page of a search may be empty, and the next one not.
+      const found = page.items.filter(keep);
+      return {
+        items: [...items, ...found],
+        cursor: page.nextCursor,
+        readOn: input,
+        isWhole: page.nextCursor === undefined,
+        emptyPages: found.length > 0 ? 0 : emptyPages + 1,
+      };
+    },
+    JSON.stringify([input, kept]),
+  );
   return { ...value, ...read };
 }
 

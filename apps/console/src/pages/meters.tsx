@@ -3,7 +3,7 @@ import { useLocation } from 'preact-iso/router';
 import { meterKinds, type MeterKind } from '../../../../shared/values/meter-kinds.ts';
 import { call, type Input, type Output } from '../data/call.ts';
 import { changedNames, namesIn, textOfNames } from '../data/event-names.ts';
-import { useAnswer, useMay, useWorkspace } from '../data/hooks.ts';
+import { useAnswer, useHome, useMay, useWorkspace } from '../data/hooks.ts';
 import { Ask, Dialog, Opens, Switch } from '../parts/dialog.tsx';
 import { Field, Form } from '../parts/form.tsx';
 import { Page, Section } from '../parts/page.tsx';
@@ -82,6 +82,8 @@ export function Meter({ id: mid }: { id: string }) {
   const { route } = useLocation();
   const { pathOf } = useWorkspace();
   const mayChange = useMay()('metering:write');
+  const read = useAnswer('get /api/v1/meter-destination/{mid}', { mid });
+  useHome(read.value?.destination.workspaceId, `meters/${mid}`);
   const change = (what: Change) => call('patch /api/v1/meter-destination/{mid}', { mid, ...what });
   const actions = ({ name, enabled, eventNames }: Destination) => (
     <>
@@ -105,7 +107,7 @@ export function Meter({ id: mid }: { id: string }) {
     </>
   );
   return (
-    <Loaded of={useAnswer('get /api/v1/meter-destination/{mid}', { mid })}>
+    <Loaded of={read}>
       {({ destination, destination: { waitingSince, failingSince, lastSentAt, lastError, failedEvents } }) => (
         <Page title={destination.name} action={mayChange && actions(destination)}>
           <Facts

@@ -1,10 +1,11 @@
-import { useAnswer, useAsked, useMay, useWorkspace } from '../data/hooks.ts';
+import { call } from '../data/call.ts';
+import { readItems, readSome, useAnswer, useAsked, useMay, useRead, useWorkspace } from '../data/hooks.ts';
 import { lastDays } from '../data/time.ts';
 import { Field } from '../parts/form.tsx';
 import { Counts, RefusedCalls, useCounts } from './calls.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { Listed, Table } from '../parts/table.tsx';
-import { Amount, Empty, Facts, grouped, MakeOne, PageLink, State, Time, UNNAMED } from '../parts/text.tsx';
+import { Amount, Empty, Facts, grouped, Loaded, PageLink, State, Time, UNNAMED } from '../parts/text.tsx';
 import { billingState } from './customers/billing-state.ts';
 import { groupOptions, groups, LastUsage, sumOf } from './usage.tsx';
 import { isGivenUp, isOf, webhookState } from './webhooks/webhooks.tsx';
@@ -12,7 +13,7 @@ import { isGivenUp, isOf, webhookState } from './webhooks/webhooks.tsx';
 const LIVE_MS = 10_000;
 const STATE_MS = 60_000;
 const SHOWN = 8;
-const MOST_GROUPS = 5_000;
+const PAGE = 5_000;
 // More than a record can have: the list then begins with those that have the least.
 const MOST_CREDITS = '9000000000';
 const needs = ['usage:read', 'billing:read', 'webhook:read'] as const;
@@ -45,53 +46,70 @@ export function Overview() {
   );
 }
 
-const tops = ['billing', 'key', 'usageName'];
-const topOptions = groupOptions.filter(([group]) => tops.includes(group));
-
 function Today() {
   const { id: workspaceId, workspace } = useWorkspace();
   const [{ top }, ask] = useAsked();
-  const by = groups.find(({ group }) => group === top && tops.includes(group)) ?? groups[0]!;
+  const by = groups.find(({ group }) => group === top) ?? groups[0]!;
   const { from, to } = lastDays(workspace.timezone, 2);
   const asked = { workspaceId, from, to, timezone: workspace.timezone, interval: 'day' } as const;
-  const counts = useAnswer('get /api/v1/verifications', { ...asked, groupBy: 'status' }, STATE_MS).value?.data ?? [];
-  const read = useAnswer('get /api/v1/usage', { ...asked, groupBy: by.group, limit: MOST_GROUPS }, STATE_MS);
+  const usedBy = (groupBy: string) => ({ ...asked, groupBy, limit: PAGE });
+  const readFacts = async () => {
+    const counting = call('get /api/v1/verifications', { ...asked, groupBy: 'status' });
+    const [{ data }, used] = await Promise.all([counting, readItems('get /api/v1/usage', usedBy('usageName'))]);
+    return { data, used };
+  };
+  const facts = useRead(readFacts, JSON.stringify(asked), STATE_MS);
+  const readTop = () => readSome('get /api/v1/usage', usedBy(by.group));
+  const read = useRead(readTop, JSON.stringify(usedBy(by.group)), STATE_MS);
   const chooseTop = (one: string) => ask({ top: one });
   const isOf = (day: string) => (row: { start: string }) => row.start.startsWith(day);
-  const callsOf = (day: string) => counts.filter(isOf(day)).reduce((sum, { count }) => sum + count, 0);
-  const passed = counts.filter(isOf(to)).reduce((sum, row) => sum + (row.status === 'VALID' ? row.count : 0), 0);
   return (
-    <Section title="Today" of={read}>
-      {({ data }) => {
-        const usedOn = (day: string) => sumOf(data.filter(isOf(day)));
-        const items = [...Map.groupBy(data, (row) => by.text(row) ?? UNNAMED)].map(([id, rows]) => {
-          const [today, yesterday] = [to, from].map((day) => rows.find(isOf(day))?.totalBillingUsage ?? '0');
-          return { id, row: rows[0]!, today, yesterday };
-        });
-        const largest = items.toSorted((a, b) => Number(b.today) - Number(a.today));
-        return (
-          <>
+    <Section title="Today">
+      <Loaded of={facts}>
+        {({ data, used }) => {
+          const callsOf = (day: string, of = data) => of.filter(isOf(day)).reduce((sum, { count }) => sum + count, 0);
+          const [passed, calls] = [
+            callsOf(
+              to,
+              data.filter(({ status }) => status === 'VALID'),
+            ),
+            callsOf(to),
+          ];
+          const usedOn = (day: string) => sumOf(used.filter(isOf(day)));
+          return (
             <Facts
               of={[
-                ['Calls', against(callsOf(to), callsOf(from))],
-                ['Passed', callsOf(to) > 0 && `${((100 * passed) / callsOf(to)).toFixed(1)}%`],
+                ['Calls', against(calls, callsOf(from))],
+                ['Passed', calls > 0 && `${((100 * passed) / calls).toFixed(1)}%`],
                 ['Credits used', against(usedOn(to), usedOn(from))],
               ]}
             />
-            <Field label="Most used by" name="top" options={topOptions} value={by.group} onText={chooseTop} />
+          );
+        }}
+      </Loaded>
+      <Field label="Most used by" name="top" options={groupOptions} value={by.group} onText={chooseTop} />
+      <Loaded of={read}>
+        {({ items: rows, isWhole }) => {
+          if (!isWhole) return <Empty>There are too many to compare here: the page of all usage has them.</Empty>;
+          const items = [...Map.groupBy(rows, (row) => by.text(row) || UNNAMED)].map(([id, [one, ...more]]) => {
+            const usedOn = (day: string) => sumOf([one!, ...more].filter(isOf(day)));
+            return { id, row: one!, today: usedOn(to), yesterday: usedOn(from) };
+          });
+          const largest = items.toSorted((a, b) => Number(b.today) - Number(a.today));
+          return (
             <Table
               label="Most used today"
               columns={[
-                { title: by.title, text: 'id', link: ({ row }) => by.link?.(row) },
+                { title: by.title, text: 'id', link: ({ row }) => by.text(row) && by.link?.(row) },
                 { title: 'Today', amount: 'today' },
                 { title: 'Yesterday', amount: 'yesterday' },
               ]}
               items={largest.slice(0, SHOWN)}
               empty="Nothing was used today or yesterday."
             />
-          </>
-        );
-      }}
+          );
+        }}
+      </Loaded>
     </Section>
   );
 }
@@ -126,7 +144,11 @@ function LowCustomers() {
         { title: 'Available', amount: 'availableCredits' },
         { title: 'State', width: '8.5rem', state: billingState },
       ]}
-      empty={<MakeOne what="customer" page="customers" why="who pays by use" />}
+      empty={
+        <>
+          There is no customer. <PageLink to="customers">Make one</PageLink> who pays by use.
+        </>
+      }
     />
   );
 }
@@ -135,7 +157,11 @@ function FailingWebhooks() {
   const { id } = useWorkspace();
   const read = useAnswer('get /api/v1/webhook', { limit: 100 }, STATE_MS);
   const all = read.value?.webhooks.filter((one) => isOf(one, id)) ?? [];
-  const none = <MakeOne what="webhook" page="webhooks" why="to be told of what happens" />;
+  const none = (
+    <>
+      There is no webhook. <PageLink to="webhooks">Make one</PageLink> to be told of what happens.
+    </>
+  );
   return (
     <Listed
       title="Webhooks that fail"

@@ -38,8 +38,8 @@ export function Opens({ text, look = 'outline', label, title, needs, children }:
 type DialogProps = { title: string; holds?: 'close' | 'escape' | undefined; children: ComponentChildren };
 
 /**
- * A dialog over the page: Escape closes it, and focus goes back to where it was. It may hold: `close` while what is shown once is
- * being made, so that nothing closes it; `escape` once that is there, so that Escape does not.
+ * A dialog over the page: Escape closes it, and focus goes back to where it was. It may hold: `close` while its
+ * answer is awaited, so that nothing closes it; `escape` while it shows what is shown once, so that Escape does not.
  */
 export function Dialog({ title, holds, children }: DialogProps) {
   const show = useContext(DialogContext);
@@ -85,9 +85,15 @@ export function Dialog({ title, holds, children }: DialogProps) {
 
 type Undoing = { says: string; undo(): Promise<unknown> };
 
+/** Shows something once what was asked for is done, or nothing any more, but not in the place of a dialog that was opened meanwhile. */
+function useShowLater() {
+  const show = useContext(DialogContext);
+  return (what: ComponentChildren) => document.querySelector('dialog') === null && show(what);
+}
+
 /** Says what was done, with a button that undoes it, until something is opened or the page is left. */
 function Undo({ says, undo }: Undoing) {
-  const show = useContext(DialogContext);
+  const show = useShowLater();
   return (
     <div class="notice undo" role="status">
       {says} <Form submit="Undo" look="minor" onSubmit={() => undo().then(() => show(undefined))} />
@@ -97,7 +103,7 @@ function Undo({ says, undo }: Undoing) {
 
 /** A button that disables what is enabled, and enables it again. */
 export function Switch({ is, onChange }: { is: boolean; onChange(what: { enabled: boolean }): Promise<unknown> }) {
-  const show = useContext(DialogContext);
+  const show = useShowLater();
   const turn = async () => {
     await onChange({ enabled: !is });
     show(is && <Undo says="It is disabled." undo={() => onChange({ enabled: true })} />);
@@ -164,19 +170,22 @@ export function AskDialog<const F extends Fields = [], A = unknown, V = unknown>
   const [shown, setShown] = useState<Revealed>();
   const [isCopied, setCopied] = useState(false);
   const [isMaking, setMaking] = useState(false);
-  const hasSecret = isMaking || shown !== undefined;
+  const hasSecret = (shows && isMaking) || shown !== undefined;
   useLayoutEffect(() => (hasSecret ? holdPage() : undefined), [hasSecret]);
+  // A page that was left meanwhile has taken it along.
+  const isOpen = useRef(true);
+  useEffect(() => () => void (isOpen.current = false), []);
   const isReady = read.value !== undefined;
   useEffect(() => {
     if (isReady) document.querySelector<HTMLElement>('dialog :is(input, select)')?.focus();
   }, [isReady]);
   const submit = async (given: Given<F>) => {
-    setMaking(shows !== undefined);
+    setMaking(true);
     try {
       const answer = await onSubmit(given);
       const revealed = shows?.(answer);
       if (revealed) setShown(revealed);
-      else show(undoing && <Undo {...undoing} />);
+      else if (isOpen.current) show(undoing && <Undo {...undoing} />);
     } finally {
       setMaking(false);
     }

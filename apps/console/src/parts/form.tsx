@@ -137,7 +137,14 @@ export function Form<const F extends Fields = []>(props: FormProps<F>) {
       {look === 'row' ? <div class="finder">{shown}</div> : shown}
       {preview && <p role="status">{preview(now as Partial<Given<F>>)}</p>}
       <ProblemNote problem={problem} fields={fields} />
-      <button type="submit" class={look === 'minor' ? 'outline' : ''} aria-busy={isBusy} disabled={isBusy}>
+      {/* The second click of a double one would undo what the first has done. */}
+      <button
+        type="submit"
+        class={look === 'minor' ? 'outline' : ''}
+        aria-busy={isBusy}
+        disabled={isBusy}
+        onClick={(event) => event.detail > 1 && event.preventDefault()}
+      >
         {submit}
       </button>
     </form>
@@ -246,7 +253,7 @@ export function Field(props: FieldProps) {
       {props.options ? (
         <select name={input.name} required={input.required} {...given}>
           {options.map(([one, text]) => (
-            <option key={one} value={one} selected={one === value} {...asDefault(one === value)}>
+            <option key={one} value={one} selected={one === value} {...({ defaultSelected: one === value } as object)}>
               {text}
             </option>
           ))}
@@ -266,11 +273,9 @@ export function Field(props: FieldProps) {
 
 const optionOf = (one: string) => <option key={one} value={one} />;
 
-// What a form goes back to when it is reset; Preact does not type it.
-const asDefault = (defaultSelected: boolean): object => ({ defaultSelected });
-
 type Typed = { currentTarget: { value: string } };
 
 function momentIn(value: FieldData['value']): string {
-  return value === undefined ? '' : localText(Number(value));
+  // The address may say anything.
+  return Number.isNaN(new Date(Number(value)).getTime()) ? '' : localText(Number(value));
 }

@@ -46,14 +46,15 @@ export function Section<Value>({ title, action, ...shown }: SectionProps<Value>)
   );
 }
 
+// On a narrow screen they scroll: the one that is shown stands in sight. Of one identity, or it scrolls as often as the page is drawn.
+const intoSight = (link: HTMLElement | null) => link?.scrollIntoView({ block: 'nearest', inline: 'center' });
+
 /** Parts of a page, of which the address says which one is shown; false is one that whoever looks may not see. */
 export function Tabs({ of }: { of: Readonly<Record<string, false | (() => ComponentChildren)>> }) {
   const { path } = useLocation();
   const [{ tab = '' }] = useAsked();
   const titles = Object.keys(of).filter((title) => of[title]);
   const shown = titles.includes(tab) ? tab : titles[0]!;
-  // On a narrow screen they scroll: the one that is shown stands in sight.
-  const intoSight = (link: HTMLElement | null) => link?.scrollIntoView({ block: 'nearest', inline: 'center' });
   const current = { 'aria-current': 'true', ref: intoSight } as const;
   return (
     <>

@@ -77,56 +77,59 @@ export function Table<Item>(props: TableProps<Item>) {
     rows > 0 && <tr aria-hidden="true" class="space" style={{ height: `${rows * rowPx}px` }} />;
   if (items.length === 0) return isWhole ? empty && <Empty>{empty}</Empty> : <p aria-busy="true">Loading…</p>;
   return (
-    <div
-      class="table"
-      ref={region}
-      role="region"
-      aria-label={label}
-      tabIndex={0}
-      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
-    >
-      <table aria-rowcount={isWhole ? items.length + 1 : -1}>
-        <thead>
-          <tr aria-rowindex={1}>
-            {columns.map((column) => (
-              <th
-                key={column.title}
-                scope="col"
-                class={classOf(column)}
-                style={{ width: column.width }}
-                aria-sort={column === by ? (isDown ? 'descending' : 'ascending') : undefined}
-              >
-                {orderIn(column) && items.length > 1 ? (
-                  <button type="button" class="sort" title={`Sort by ${column.title}`} onClick={() => sort(column)}>
-                    {column.title}
-                  </button>
-                ) : (
-                  column.title
-                )}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {space(first)}
-          {items.slice(first, last).map((item, i) => (
-            <tr key={idOf(item) ?? first + i} aria-rowindex={first + i + 2}>
+    <>
+      <div
+        class="table"
+        ref={region}
+        role="region"
+        aria-label={label}
+        tabIndex={0}
+        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+      >
+        <table aria-rowcount={isWhole ? items.length + 1 : -1}>
+          <thead>
+            <tr aria-rowindex={1}>
               {columns.map((column) => (
-                <td key={column.title} class={classOf(column)} data-title={column.title}>
-                  {shownIn(column, item)}
-                </td>
+                <th
+                  key={column.title}
+                  scope="col"
+                  class={classOf(column)}
+                  style={{ width: column.width }}
+                  aria-sort={column === by ? (isDown ? 'descending' : 'ascending') : undefined}
+                >
+                  {orderIn(column) && items.length > 1 ? (
+                    <button type="button" class="sort" title={`Sort by ${column.title}`} onClick={() => sort(column)}>
+                      {column.title}
+                    </button>
+                  ) : (
+                    column.title
+                  )}
+                </th>
               ))}
             </tr>
-          ))}
-          {space(items.length - last)}
-        </tbody>
-      </table>
-    </div>
+          </thead>
+          <tbody>
+            {space(first)}
+            {items.slice(first, last).map((item, i) => (
+              <tr key={(item as { id?: string }).id ?? first + i} aria-rowindex={first + i + 2}>
+                {columns.map((column) => (
+                  <td key={column.title} class={classOf(column)} data-title={column.title}>
+                    {shownIn(column, item)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+            {space(items.length - last)}
+          </tbody>
+        </table>
+      </div>
+      {by && !isWhole && <p class="muted">Sorted are those that were read: there are more.</p>}
+    </>
   );
 }
 
 /** The items in the order that the address asks for, and a way to ask for another: `sort=Keys.Name`, `-` before it from the last to the first. */
-function useSorted<Item>({ items, label }: TableProps<Item>, columns: readonly Column<Item>[]) {
+function useSorted<Item>({ items, label, columns: all }: TableProps<Item>, columns: readonly Column<Item>[]) {
   const [{ sort: asked = '' }, ask] = useAsked();
   const nameOf = ({ title }: Column<Item>) => `${label}.${title}`;
   const isDown = asked.startsWith('-');
@@ -137,7 +140,7 @@ function useSorted<Item>({ items, label }: TableProps<Item>, columns: readonly C
     const valued = items.map((item) => [valueIn(item), item] as const);
     valued.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0) * (isDown ? -1 : 1));
     return valued.map(([, item]) => item);
-  }, [items, asked]);
+  }, [items, asked, all]);
   // What is most comes first, of names what begins with A.
   const sort = (column: Column<Item>) => {
     const startsDown = 'amount' in column || 'time' in column;
@@ -230,6 +233,3 @@ function shownIn<Item>(column: Column<Item>, item: Item): ComponentChildren {
 function valueOf<Item, Value>(item: Item, of: Of<Item, Value>): Value | undefined {
   return typeof of === 'function' ? of(item) : (item[of] as Value | undefined);
 }
-
-// What tells an item from others, wherever it stands.
-const idOf = (item: unknown) => (item as { id?: string }).id;

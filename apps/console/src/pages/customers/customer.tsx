@@ -1,5 +1,5 @@
 import { call, type Input } from '../../data/call.ts';
-import { readItems, useAnswer, useMay, useRead, useSession, useWorkspace } from '../../data/hooks.ts';
+import { readItems, useAnswer, useHome, useMay, useRead, useSession, useWorkspace } from '../../data/hooks.ts';
 import { lastDays } from '../../data/time.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { OwnList } from '../../parts/own-list.tsx';
@@ -35,6 +35,7 @@ export function Customer({ id: bid }: { id: string }) {
     ]);
     return { billing, grants };
   }, bid);
+  useHome(read.value?.billing.workspaceId, `customers/${bid}`);
   return <Loaded of={read}>{(value) => <CustomerPage {...value} />}</Loaded>;
 }
 
@@ -87,13 +88,8 @@ function Keys({ of: { workspaceId, externalMeterId } }: { of: Billing }) {
   );
 }
 
-function LimitsAndAlerts({
-  of: { id: bid, externalMeterId, limits, alerts },
-  onChange,
-}: {
-  of: Billing;
-  onChange: OnChange;
-}) {
+function LimitsAndAlerts({ of: billing, onChange }: { of: Billing; onChange: OnChange }) {
+  const { id: bid, externalMeterId, limits, alerts } = billing;
   const now = async () => (await call('get /api/v1/customer-billing/{bid}', { bid })).billing;
   return (
     <>
@@ -147,7 +143,7 @@ function BillingFacts({ of: billing }: { of: Billing }) {
   const aDay = microsIn(usedIn((day) => day >= paceFrom && day < to)) / PACE_DAYS;
   const left = microsIn(billing.availableCredits);
   const days = left / aDay;
-  const runsOut = days < FAR_DAYS ? <Time at={Date.now() + days * DAY_MS} isAgo /> : 'over a year';
+  const runsOut = aDay > 0 && days < FAR_DAYS ? <Time at={Date.now() + days * DAY_MS} isAgo /> : 'over a year';
   const { allowOverages, spendCap } = billing;
   const cap = spendCap === undefined ? 0 : microsIn(spendCap);
   const part = (100 * microsIn(billing.usedCredits)) / cap;

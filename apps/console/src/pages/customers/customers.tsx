@@ -40,7 +40,7 @@ export function Customers() {
     <Page title="Customers" action={make}>
       <Finder
         fields={[
-          { name: 'search', label: 'Find customers', as: 'search', placeholder: 'a part of the name' },
+          { name: 'search', label: 'Find customers', placeholder: 'a part of the name' },
           { name: 'availableBelow', label: 'With fewer credits than', as: 'credits' },
         ]}
       />

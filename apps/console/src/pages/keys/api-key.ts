@@ -16,6 +16,25 @@ export const keyColumns: readonly Column<Listed>[] = [
   { title: 'Last used', width: '8rem', time: 'lastUsedAt', isAgo: true },
 ];
 
+type Edited = {
+  name: string;
+  expiresAt: number | null | undefined;
+  rateLimitPerSecond: number | null;
+  allowedIPs: string | null;
+};
+
+/** What a form changes of a key: what it left as it was stays as somebody else has it by now, and an empty list is not none. */
+export function changedIn(key: Pick<ApiKey, keyof Edited>, given: Edited) {
+  const { name, expiresAt, rateLimitPerSecond, allowedIPs } = given;
+  const isSame = (allowedIPs ?? '') === (key.allowedIPs ?? []).join(', ');
+  return {
+    ...(name !== key.name && { name }),
+    ...(expiresAt !== undefined && { expiresAt }),
+    ...(rateLimitPerSecond !== (key.rateLimitPerSecond ?? null) && { rateLimitPerSecond }),
+    ...(!isSame && { allowedIPs: allowedIPs?.split(/[\s,]+/) ?? null }),
+  };
+}
+
 /** Where a key's customer stands: its own page, or its keys where it has no credits. */
 export function customerPage({ billingId, customerId }: Pick<ApiKey, 'billingId' | 'customerId'>) {
   return billingId ? `customers/${billingId}` : customerId && `keys?search=${encodeURIComponent(customerId)}`;

@@ -2,12 +2,13 @@ import { call, type Input } from '../../data/call.ts';
 import { useAnswer, useMay, useWorkspace } from '../../data/hooks.ts';
 import { Ask, Switch } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
+import { windowOf } from '../../parts/limits.tsx';
 import { OwnList } from '../../parts/own-list.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Amount, Facts, Loaded, None, PageLink, State, Time } from '../../parts/text.tsx';
 import { Calls } from '../calls.tsx';
 import { useLimitKind } from '../limits-used.ts';
-import { customerPage, stateOf, type ApiKey } from './api-key.ts';
+import { changedIn, customerPage, stateOf, type ApiKey } from './api-key.ts';
 import { KeyScopes } from './scopes.tsx';
 
 type Change = Omit<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'id' | 'akid'>;
@@ -21,7 +22,11 @@ export function Key({ id: akid }: { id: string }) {
 
 function KeyPage({ of: key }: { of: ApiKey }) {
   const may = useMay();
-  const of = { id: useWorkspace().id, akid: key.id };
+  const { id, workspace } = useWorkspace();
+  const of = { id, akid: key.id };
+  const limitKind = useLimitKind(key.limits, { apiKeyId: key.id });
+  const inherited = key.limits === undefined && workspace.defaultLimits?.map(windowOf).join(', ');
+  const empty = inherited ? `As the workspace says: ${inherited}. A limit of the key replaces these.` : limitKind.empty;
   const needs = !key.deleted && 'key:write';
   const change: OnChange = (what) => call('patch /api/v1/workspace/{id}/api-key/{akid}', { ...of, ...what });
   return (
@@ -43,7 +48,7 @@ function KeyPage({ of: key }: { of: ApiKey }) {
       <KeyFacts of={key} />
       <OwnList
         title="Limits"
-        of={useLimitKind(key.limits, { apiKeyId: key.id })}
+        of={{ ...limitKind, empty }}
         items={key.limits}
         needs={needs}
         read={async () => (await call('get /api/v1/workspace/{id}/api-key/{akid}', of)).apiKey.limits}
@@ -60,6 +65,10 @@ function KeyFacts({ of: key }: { of: ApiKey }) {
   const page = customerPage(key);
   const paid = useMay()('billing:read') && key.billingId ? { bid: key.billingId } : undefined;
   const billing = useAnswer('get /api/v1/customer-billing/{bid}', paid).value?.billing;
+  const { workspace } = useWorkspace();
+  const rate = key.rateLimitPerSecond ?? workspace.defaultRateLimitPerSecond;
+  const addresses = key.allowedIPs ?? workspace.defaultAllowedIPs;
+  const byWorkspace = (own: unknown) => (own === undefined ? ', as the workspace says' : '');
   const told = Object.entries(metadata).map(([name, value]) => {
     const shown = typeof value === 'string' ? value : <code>{JSON.stringify(value)}</code>;
     return [`Metadata: ${name}`, shown] as const;
@@ -76,8 +85,11 @@ function KeyFacts({ of: key }: { of: ApiKey }) {
         ['Expires', <Time at={key.expiresAt} />],
         ['Last used', <Time at={key.lastUsedAt} isAgo />],
         ['Created', <Time at={key.createdAt} />],
-        ['Requests per second', key.rateLimitPerSecond && `at most ${key.rateLimitPerSecond}`],
-        ['May come from', key.allowedIPs?.join(', ') || <None>any address</None>],
+        ['Requests per second', rate && `at most ${rate}${byWorkspace(key.rateLimitPerSecond)}`],
+        [
+          'May come from',
+          addresses.length > 0 ? `${addresses.join(', ')}${byWorkspace(key.allowedIPs)}` : <None>any address</None>,
+        ],
         ...told,
       ]}
     />
@@ -104,7 +116,7 @@ function Actions({ of: key, onChange }: { of: ApiKey; onChange: OnChange }) {
           { name: 'rateLimitPerSecond', label: 'Requests per second', clears: true, ...rate },
           { name: 'allowedIPs', label: 'Addresses', clears: true, value: key.allowedIPs?.join(', '), hint: addresses },
         ]}
-        onSubmit={({ allowedIPs, ...given }) => onChange({ ...given, allowedIPs: allowedIPs?.split(/[\s,]+/) ?? null })}
+        onSubmit={(given) => onChange(changedIn(key, given))}
       />
       <Switch is={key.enabled} onChange={onChange} />
       <Ask

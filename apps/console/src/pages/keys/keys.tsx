@@ -28,8 +28,8 @@ export function Keys() {
   const { id } = useWorkspace();
   const [{ search, show }] = useAsked();
   const input = useMemo(() => ({ id, limit: 200, deleted: false, search }), [id, search]);
-  const pages = usePages('get /api/v1/workspace/{id}/api-keys', input);
-  const items = useMemo(() => pages.items.filter((one) => isShown(one, show)), [pages.items, show]);
+  const pages = usePages('get /api/v1/workspace/{id}/api-keys', input, (one) => isShown(one, show), show);
+  const { items } = pages;
   const calls = useCallsOfKeys();
   const callsColumn = { title: 'Calls, 24 h', width: '8.5rem', amount: ({ id }: Listed) => calls?.get(id) ?? 0 };
   const readCsv = async () => {
@@ -42,7 +42,7 @@ export function Keys() {
   // All of them are disabled at once: they are read to the end first.
   useEffect(() => {
     if (isUnused && !pages.isWhole) pages.more();
-  }, [isUnused, pages.items]);
+  }, [isUnused, items]);
   const disable = () => {
     const changes = items.map(({ id: akid }) => ({ id, akid, enabled: false }));
     return callAll('patch /api/v1/workspace/{id}/api-key/{akid}', changes);
@@ -74,7 +74,7 @@ export function Keys() {
       <PagedTable
         label="Keys"
         columns={calls ? [...keyColumns, callsColumn] : keyColumns}
-        pages={{ ...pages, items }}
+        pages={pages}
         empty={
           search || show
             ? 'No key fits: none has this in its name, its customer or its masked text. Deleted keys are not looked through.'

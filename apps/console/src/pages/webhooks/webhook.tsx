@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, callAll, type Input } from '../../data/call.ts';
-import { useAnswer, useMay, usePages, useWorkspace, type ItemOf } from '../../data/hooks.ts';
+import { useAnswer, useHome, useMay, usePages, useWorkspace, type ItemOf } from '../../data/hooks.ts';
 import { Ask, AskDialog, Opens, Switch } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Page, Section } from '../../parts/page.tsx';
@@ -21,6 +21,7 @@ const whys = {
 export function Webhook({ id: wid }: { id: string }) {
   const read = useAnswer('get /api/v1/webhook/{wid}', { wid });
   const mayChange = useMay()('webhook:write');
+  useHome(read.value?.webhook.workspaceId, `webhooks/${wid}`);
   return (
     <Loaded of={read}>
       {({ webhook, webhook: { enabled, failingSince, disabledAt, disabledReason } }) => (
@@ -90,6 +91,7 @@ type TryOf = Delivery['tries'][number];
 // As long as a try may take.
 const SOON_MS = 60_000;
 const AGAIN_MS = 1_500;
+const PAGE = 50;
 
 const states = { DELIVERED: ['good', 'Delivered'], FAILED: ['bad', 'Failed'], WAITING: ['idle', 'Waiting'] } as const;
 
@@ -100,15 +102,15 @@ function deliveryState({ state, tries }: Delivery): Standing {
 
 /** What a webhook was told in the last 30 days, each try of it, and telling it again. */
 function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried(): void }) {
-  const pages = usePages('get /api/v1/webhook/{wid}/deliveries', { wid, limit: 50 });
+  const pages = usePages('get /api/v1/webhook/{wid}/deliveries', { wid, limit: PAGE });
   const { items, reload } = pages;
   // What is tried any moment shows by itself, and may have changed the webhook's state.
   useEffect(() => {
     if (items.length > 0) onTried();
-    // What waits for a webhook that is disabled is not tried.
+    // What waits for a webhook that is disabled is not tried, and a list that somebody reads on stays.
     const isDue = ({ state, nextTryAt = '' }: Delivery) =>
       state === 'WAITING' && Date.parse(nextTryAt) < Date.now() + SOON_MS;
-    if (!enabled || !items.some(isDue)) return undefined;
+    if (!enabled || items.length > PAGE || !items.some(isDue)) return undefined;
     const timer = setTimeout(reload, AGAIN_MS);
     return () => clearTimeout(timer);
   }, [items, enabled]);
