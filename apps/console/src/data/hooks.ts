@@ -210,7 +210,10 @@ export function usePages<O extends Operation>(
   type Known = Shown<ItemOf<O>, ListInput<O>>;
   const nothing: Known = { items: NO_ITEMS, readOn: input, isWhole: false, emptyPages: 0 };
   const { value = nothing, ...read } = useRead<Known>(
-    async ({ items, cursor, emptyPages } = nothing) => {
+    async (before = nothing) => {
+      const { items, cursor, emptyPages } = before;
+      // A page that was not drawn anew yet may ask for more of what is whole: the first items would come twice.
+      if (before.isWhole) return before;
       const page = await readPage(operation, input, cursor);
       // A page of a search may be empty, and the next one not.
       const found = page.items.filter(keep);

@@ -1,5 +1,5 @@
 import { call } from '../data/call.ts';
-import { readItems, readSome, useAnswer, useAsked, useMay, useRead, useWorkspace } from '../data/hooks.ts';
+import { readSome, useAnswer, useAsked, useMay, useRead, useWorkspace } from '../data/hooks.ts';
 import { lastDays } from '../data/time.ts';
 import { Field } from '../parts/form.tsx';
 import { Counts, RefusedCalls, useCounts } from './calls.tsx';
@@ -55,7 +55,7 @@ function Today() {
   const usedBy = (groupBy: string) => ({ ...asked, groupBy, limit: PAGE });
   const readFacts = async () => {
     const counting = call('get /api/v1/verifications', { ...asked, groupBy: 'status' });
-    const [{ data }, used] = await Promise.all([counting, readItems('get /api/v1/usage', usedBy('usageName'))]);
+    const [{ data }, used] = await Promise.all([counting, readSome('get /api/v1/usage', usedBy('usageName'))]);
     return { data, used };
   };
   const facts = useRead(readFacts, JSON.stringify(asked), STATE_MS);
@@ -75,13 +75,13 @@ function Today() {
             ),
             callsOf(to),
           ];
-          const usedOn = (day: string) => sumOf(used.filter(isOf(day)));
+          const usedOn = (day: string) => sumOf(used.items.filter(isOf(day)));
           return (
             <Facts
               of={[
                 ['Calls', against(calls, callsOf(from))],
                 ['Passed', calls > 0 && `${((100 * passed) / calls).toFixed(1)}%`],
-                ['Credits used', against(usedOn(to), usedOn(from))],
+                ['Credits used', used.isWhole && against(usedOn(to), usedOn(from))],
               ]}
             />
           );
