@@ -8,7 +8,8 @@ import { groups } from './variables.ts';
 const KEY = randomBytes(32).toString('base64');
 const before = { ...process.env };
 test.after.each(() => {
-  process.env = { ...before };
+  for (const name of Object.keys(process.env)) if (!(name in before)) delete process.env[name];
+  Object.assign(process.env, before);
 });
 
 test('a command gives the master key and the one before it', () => {
