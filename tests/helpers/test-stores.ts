@@ -2,6 +2,7 @@ import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { newId } from '../../shared/values/ids.ts';
+import { SLOTS_OF_WORKERS } from '../runner/test-file.ts';
 import { atEnd } from './at-end.ts';
 import { connectPatiently } from './patient-redis.ts';
 import { checkNotifiedEvents } from './notified-events.ts';
@@ -18,8 +19,6 @@ export type TestStores = {
 
 /** The epoch of all shards. */
 export const TEST_EPOCH = 5;
-// Above the slots of workers, below those of files.
-const SLOTS_OF_WORKERS = 5;
 const TABLES = ['usage_events', 'usage_days', 'booked_days', 'refusals', 'recent_refusals'];
 let shared: Promise<Omit<TestStores, 'team'>> | undefined;
 

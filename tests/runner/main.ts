@@ -9,7 +9,7 @@ import { webhookEventTypes } from '../../shared/contract/webhook-event-types.ts'
 import { SEEN_FILE } from '../helpers/contract.ts';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
 import { readJson, replaceFile } from '../../apps/stack/process/files.ts';
-import { makeWorker, type FileResult } from './test-file.ts';
+import { makeWorker, SLOTS_OF_WORKERS, type FileResult } from './test-file.ts';
 import { sharesBroker } from './kafka.ts';
 import { needs, type Need } from './needs.ts';
 import { makeTestFolder, removeTestFolder, slotEnvironment, startTestServers, testEnvironment } from './servers.ts';
@@ -64,6 +64,8 @@ console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);
 
 async function main(): Promise<void> {
+  const most = Number(values.jobs);
+  if (!(most >= 1 && most <= SLOTS_OF_WORKERS)) throw new StackError(`--jobs must be 1 to ${SLOTS_OF_WORKERS}`);
   const files = findFiles();
   const times = readJson<Record<string, number>>(TIMES_FILE) ?? {};
   const ready = files.some(({ tier }) => tier > 0) ? startServers() : new Promise<Servers>(() => {});
@@ -73,9 +75,9 @@ async function main(): Promise<void> {
   const crosses = (path: string) => Number(path.startsWith('tests/'));
   // Tiers in their order, and in each the files that took longest first: no long one is left to run alone at the end.
   const queue = files
-    .map((file, index) => ({ ...file, slot: index + 10, usualMs: times[file.path] ?? USUAL_MS }))
+    .map((file, index) => ({ ...file, slot: index + 2 * SLOTS_OF_WORKERS, usualMs: times[file.path] ?? USUAL_MS }))
     .toSorted((a, b) => a.tier - b.tier || b.usualMs - a.usualMs || crosses(b.path) - crosses(a.path));
-  const jobs = Math.min(Math.max(1, Number(values.jobs)), queue.length);
+  const jobs = Math.min(most, queue.length);
 
   async function work(index: number): Promise<void> {
     const worker = makeWorker({ ...process.env, TEST_WORKER: String(index), LOG_LEVEL: 'error' });

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import type { Hanging, Outcome, Task } from './worker.ts';
 
+/** How many workers have a slot of servers, and another for stores alone; those of files begin above both. */
+export const SLOTS_OF_WORKERS = 5;
 const ANSWERS_WITHIN_MS = 5_000;
 
 export interface FileResult {
