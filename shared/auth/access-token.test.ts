@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { systemClock } from '../runtime/clock.ts';
+import { makeTestClock } from '../../tests/helpers/clock.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import { ApiError } from '../contract/errors.ts';
 import { keyspace } from '../stores/keyspace.ts';
@@ -29,7 +29,7 @@ test('a caller is remembered by a header of usual length alone, and an unknown o
   let loaded = 0;
   let found: typeof caller | undefined = caller;
   const load = () => Promise.resolve((loaded++, found));
-  const authenticate = makeAuthenticate(load, () => {}, systemClock);
+  const authenticate = makeAuthenticate(load, () => {}, makeTestClock());
   const token = makeKeyText('kt', 1);
   for (let i = 0; i < 3; i++) assert.is(await authenticate(`Bearer ${token}`), caller);
   assert.is(loaded, 1);

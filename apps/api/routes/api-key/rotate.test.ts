@@ -38,7 +38,7 @@ test('a rotated key has a new secret and all else as before; the old secret is I
 });
 
 test('during a grace, all secrets are one key with its limits; a rotation without grace ends it, even one that began days ago', async () => {
-  const first = await create({ limits: [{ name: 'daily', unit: 'requests', limit: 3, per: 'day' }] });
+  const first = await create({ limits: [{ name: 'hourly', unit: 'requests', limit: 3, per: 'hour' }] });
   const secrets = [first, await rotate(first, { graceSeconds: 60 }), await rotate(first, { graceSeconds: 604_800 })];
   for (const one of secrets) assert.is((await verify(one)).apiKeyId, first.id);
   assert.equal(await statuses(secrets), Array(3).fill('RATE_LIMITED'));
