@@ -42,8 +42,6 @@ export type Balance = {
 /** What Redis has of some records; `unknown` are those that are set aside, or damaged: to be rebuilt. Those that are not there are left out. */
 export type FoundBalances = { balances: Balance[]; unknown: BillingRef[] };
 
-/** How many scripts of one record each may be under way at a time. */
-export const SCRIPTS_AT_ONCE = 64;
 const WITHIN_MS = 2_000;
 const RECORDS_AT_ONCE = 500;
 
