@@ -1,26 +1,15 @@
 import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
-import { spans, noTelemetry, type Telemetry } from '../runtime/telemetry.ts';
-import type { Config } from '../runtime/variables.ts';
+import { spans } from '../runtime/telemetry.ts';
 import { packFields, readFields } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
 import { formatCredits } from '../values/credits.ts';
 import { placeOfKey } from '../values/key-text.ts';
 import { idempotencyHashOf } from './call-fields.ts';
 import type { CancelBody } from './cancel-operation.ts';
 import { makeSlots } from './slots.ts';
 import { workspacesOf } from './script-protocol.ts';
-import { batchScriptCalls, type BatchScript } from './script-batches.ts';
-
-type CancelOptions = {
-  redis: ShardedRedis;
-  outboxFull(): boolean;
-  /** Throws while Redis is short of memory: what is cancelled before it came is kept, too. */
-  requireMemory(): void;
-  config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
-  telemetry?: Telemetry;
-};
+import { batchScriptCalls, throwUndecided, type BatchOptions, type BatchScript } from './script-batches.ts';
 
 /** Cancels a verification, and answers as JSON text. */
 export type Cancel = (caller: Caller, body: CancelBody) => Promise<string>;
@@ -33,6 +22,7 @@ type CancelAnswer = Record<(typeof cancelledFields)[number], string>;
 
 const cancelScript: BatchScript<CancelAnswer> = {
   name: 'cancel',
+  span: spans.cancelScript,
   readAnswers: (answer, { length }) =>
     answer.slice(2, 2 + length).map((text) => readFields(cancelledFields, text, '\x1f')),
 };
@@ -40,16 +30,10 @@ const cancelScript: BatchScript<CancelAnswer> = {
 const COST = 30;
 
 /** Cancels verifications by the cancel script: each by its Idempotency-Key, which makes it safe to repeat. */
-export function makeCancel({
-  redis,
-  outboxFull,
-  requireMemory,
-  config,
-  telemetry = noTelemetry,
-}: CancelOptions): Cancel {
+export function makeCancel(options: BatchOptions): Cancel {
+  const { redis, requireMemory, config } = options;
   const slots = makeSlots(config.VERIFY_MAX_WAITING);
-  const askAlone = batchScriptCalls(cancelScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
-  const ask = telemetry.part(spans.cancelScript, askAlone);
+  const ask = batchScriptCalls(cancelScript, options);
 
   return (caller, body) => slots.during(caller.teamId, async () => presented(await askScript(caller, body)));
 
@@ -66,9 +50,7 @@ export function makeCancel({
     let shard = place.home;
     for (;;) {
       const call = { shard, key: keyspace.keyText(shard, place.hash), packed, team: caller.teamId, cost: COST, since };
-      const answer = await ask(call).catch((cause: unknown) => {
-        throw cause instanceof ApiError && cause.errorName === 'overloaded' ? cause : undecided(cause);
-      });
+      const answer = await ask(call).catch(undecided);
       const isInTime = redis.clock.monotonic() < since + config.VERIFY_DEADLINE_MS;
       // The key of an imported secret has moved, or the script goes on where it was asked before.
       if (isInTime && answer.status === 'ELSEWHERE') shard = Number(answer.detail);
@@ -90,7 +72,7 @@ function presented({ status, detail }: CancelAnswer): string {
     case 'OUTBOX_FULL':
       throw new ApiError('outbox_full');
     default:
-      throw undecided(new Error(`the cancel script answered ${status} ${detail}`));
+      return undecided(new Error(`the cancel script answered ${status} ${detail}`));
   }
 }
 
@@ -99,8 +81,6 @@ const conflicts: Record<string, string> = {
   'given back': 'The credits were given back by hand already; the used credits would become negative.',
 };
 
-function undecided(cause: unknown): ApiError {
-  const message =
-    'The verification was not cancelled in time, or that was not confirmed. Repeat the request: it is cancelled once.';
-  return new ApiError('undecided', { message, cause });
-}
+const undecided = throwUndecided(
+  'The verification was not cancelled in time, or that was not confirmed. Repeat the request: it is cancelled once.',
+);

@@ -1,27 +1,17 @@
 import type { Caller } from '../contract/caller.ts';
 import { ApiError, invalidField } from '../contract/errors.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
-import { noTelemetry, spans, type Telemetry, type Attributes } from '../runtime/telemetry.ts';
-import type { Config } from '../runtime/variables.ts';
+import { spans, type Attributes } from '../runtime/telemetry.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { readRecord } from '../stores/records.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
 import { formatCredits, parseCredits } from '../values/credits.ts';
 import { billingPartOf } from './decision.ts';
 import { makeHoldId, readHoldId, shardInHoldId, type HoldFields } from './hold-id.ts';
 import type { HoldKeys } from './hold-keys.ts';
 import type { CaptureBody, ExtendBody, ReleaseBody } from './hold-operations.ts';
 import { makeSlots } from './slots.ts';
-import { batchScriptCalls, type BatchScript } from './script-batches.ts';
+import { batchScriptCalls, throwUndecided, type BatchOptions, type BatchScript } from './script-batches.ts';
 import { packCapture, readCaptureAnswers, type CaptureAnswer, type What } from './capture-protocol.ts';
-
-type HoldCallOptions = {
-  redis: ShardedRedis;
-  holdKeys: HoldKeys;
-  outboxFull(): boolean;
-  config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
-  telemetry?: Telemetry;
-};
 
 /** What is done to holds. Each answers as JSON text. */
 export type HoldCalls = {
@@ -40,6 +30,7 @@ type Settled = { hold: HoldFields; late: boolean; endsAtMs: number; overdrawn: b
 
 const captureScript: BatchScript<CaptureAnswer> = {
   name: 'capture',
+  span: spans.captureScript,
   readAnswers: (answer, { length }) => readCaptureAnswers(answer, length),
 };
 // What one is expected to cost, as in call-cost.ts.
@@ -51,11 +42,10 @@ const MOST_BYTES_OF_SETTINGS = 8_000_000;
  * Captures, releases and extends holds by the capture script. Who may do so follows from the id, which has a MAC, and the token;
  * nothing is looked up, and the key may be gone. Each can be repeated: the hold's id is the identity of what it does.
  */
-export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
-  const { redis, holdKeys, outboxFull, config, telemetry = noTelemetry } = options;
+export function makeHoldCalls(options: BatchOptions & { holdKeys: HoldKeys }): HoldCalls {
+  const { redis, holdKeys, config, telemetry } = options;
   const slots = makeSlots(config.VERIFY_MAX_WAITING);
-  const askAlone = batchScriptCalls(captureScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
-  const ask = telemetry.part(spans.captureScript, askAlone);
+  const ask = batchScriptCalls(captureScript, options);
   const settle = telemetry.part(spans.settleHold, settleAlone, attributesOf);
   const kept = makeByteCache<Settings>(MOST_BYTES_OF_SETTINGS);
 
@@ -109,9 +99,7 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
     const packed = packCapture({ what, amount, known: settings?.known ?? '', trace: telemetry.trace() }, hold);
     const call = { shard, key, packed, team, cost: COST, since };
     for (;;) {
-      const answer = await ask(call).catch((cause: unknown) => {
-        throw cause instanceof ApiError && cause.errorName === 'overloaded' ? cause : undecided(cause);
-      });
+      const answer = await ask(call).catch(undecided);
       if (answer.status === 'AGAIN' && redis.clock.monotonic() < since + config.VERIFY_DEADLINE_MS) continue;
       return readAnswer(hold, answer, answer.settings === '' ? settings : keep(key, answer));
     }
@@ -148,7 +136,7 @@ function readAnswer(
     case 'OUTBOX_FULL':
       throw new ApiError('outbox_full');
     default:
-      throw undecided(new Error(`the capture script answered ${status} ${detail}`));
+      return undecided(new Error(`the capture script answered ${status} ${detail}`));
   }
 }
 
@@ -161,11 +149,9 @@ const conflicts: Record<string, string> = {
   'given back': 'The charge was given back already; the correction would make the used credits negative.',
 };
 
-function undecided(cause: unknown): ApiError {
-  const message =
-    'The hold was not settled in time, or that was not confirmed. Repeat the request: it is settled once.';
-  return new ApiError('undecided', { message, cause });
-}
+const undecided = throwUndecided(
+  'The hold was not settled in time, or that was not confirmed. Repeat the request: it is settled once.',
+);
 
 function presentAmounts(
   amounts: string,

@@ -6,6 +6,7 @@ import { makeTestClock } from '../../tests/helpers/clock.ts';
 import { listen } from '../../tests/helpers/listen.ts';
 import { ApiError, type ErrorName } from '../contract/errors.ts';
 import { makeLogger } from '../runtime/log.ts';
+import { noTelemetry, spans } from '../runtime/telemetry.ts';
 import { connectRedis } from '../stores/redis.ts';
 import { batchScriptCalls } from './script-batches.ts';
 import { readScriptAnswers } from './script-protocol.ts';
@@ -41,8 +42,9 @@ test.after(async () => {
 });
 
 function makeAsk() {
-  const script = { name: 'verify', readAnswers: readScriptAnswers } as const;
-  const ask = batchScriptCalls(script, { redis, outboxFull: () => false, deadlineMs: DEADLINE_MS });
+  const script = { name: 'verify', span: spans.script, readAnswers: readScriptAnswers } as const;
+  const config = { VERIFY_DEADLINE_MS: DEADLINE_MS, VERIFY_MAX_WAITING: 0 };
+  const ask = batchScriptCalls(script, { redis, outboxFull: () => false, config, telemetry: noTelemetry });
   return (more: { cost?: number; isGone?: () => boolean } = {}) => {
     const call = { shard: 7, key: 'no key', packed: '', team: 'team', cost: 10, since: clock.monotonic(), ...more };
     return ask(call).catch((error: unknown) => error);

@@ -1,4 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ApiError } from '../contract/errors.ts';
+import type { SpanKind, Telemetry } from '../runtime/telemetry.ts';
+import type { Config } from '../runtime/variables.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { scriptArguments } from './script-protocol.ts';
@@ -24,12 +27,21 @@ const COST_UNDER_WAY = 1_000;
 /** A script that decides several calls, each on its own. */
 export type BatchScript<Answer> = {
   name: 'verify' | 'capture' | 'cancel';
+  span: SpanKind;
   /** Reads what it answered to groups of so many calls. */
   readAnswers(answer: string[], sizes: number[]): Answer[];
   /** What a call has cost beyond what was expected of it. */
   unexpectedCost?(answer: Answer): number;
 };
-export type BatchOptions = { redis: ShardedRedis; outboxFull(): boolean; deadlineMs: number };
+/** What decides calls by scripts is made with. */
+export type BatchOptions = {
+  redis: ShardedRedis;
+  outboxFull(): boolean;
+  /** Throws while Redis is short of memory for what stays: holds, which it remembers for 48 h after their end, and what is cancelled. */
+  requireMemory(): void;
+  config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
+  telemetry: Telemetry;
+};
 
 /** The way to one Redis server. */
 type Lane<Answer> = {
@@ -49,11 +61,13 @@ type Lane<Answer> = {
  * An empty script call costs Redis and this process as much as half a verification. A call that comes alone does not wait.
  * Where more calls come than Redis decides, they wait here, and teams take turns.
  */
-export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: BatchOptions) {
-  const { redis, outboxFull, deadlineMs } = options;
+export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: Omit<BatchOptions, 'requireMemory'>) {
+  const { redis, outboxFull, config, telemetry } = options;
+  const deadlineMs = config.VERIFY_DEADLINE_MS;
   const lanes = new WeakMap<RedisNode, Lane<Answer>>();
+  return telemetry.part(script.span, ask);
 
-  return function ask(call: ScriptCall): Promise<Answer> {
+  function ask(call: ScriptCall): Promise<Answer> {
     const node = redis.node(call.shard);
     const lane = lanes.get(node) ?? begin(node);
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
@@ -66,7 +80,7 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
     else if (calls >= MOST_PER_SCRIPT) sendBatch(lane);
     if (!lane.planned && lane.waiting.size() > 0) plan(lane);
     return promise;
-  };
+  }
 
   function begin(node: RedisNode): Lane<Answer> {
     const waiting = makeWaitingCalls<Answer>(node.clock, deadlineMs);
@@ -156,6 +170,15 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
     const args = { runId: node.runId(), notAfterMs: node.notAfter(restMs), outboxFull: outboxFull() };
     return node.script(script.name, keys, scriptArguments(args, groups.flatMap(packedGroup)), restMs);
   }
+}
+
+/** Throws of a call that may have been done, or may still be: it is said to be repeated, unless it was refused before. */
+export function throwUndecided(message: string): (cause: unknown) => never {
+  return (cause) => {
+    throw cause instanceof ApiError && cause.errorName === 'overloaded'
+      ? cause
+      : new ApiError('undecided', { message, cause });
+  };
 }
 
 type AskedCall = Pick<ScriptCall, 'key' | 'packed' | 'event'>;

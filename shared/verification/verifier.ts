@@ -2,10 +2,8 @@ import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
 import { idempotencyKey } from '../http/headers.ts';
 import type { Metrics } from '../runtime/metrics.ts';
-import { noTelemetry, spans, type Telemetry } from '../runtime/telemetry.ts';
-import type { Config } from '../runtime/variables.ts';
+import { spans } from '../runtime/telemetry.ts';
 import { keyspace } from '../stores/keyspace.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
 import { placeOfKey } from '../values/key-text.ts';
 import { makeAddressLists } from './address-lists.ts';
 import { costOfCall, costOfLookup } from './call-cost.ts';
@@ -19,7 +17,7 @@ import type { VerifyBody } from './operation.ts';
 import { waitedSince, type Patience } from './patience.ts';
 import { makeSlots } from './slots.ts';
 import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
-import { batchScriptCalls, type BatchScript } from './script-batches.ts';
+import { batchScriptCalls, type BatchOptions, type BatchScript } from './script-batches.ts';
 import { NO_LOOKUP, packCall, packQuestion, readScriptAnswers, type ScriptAnswer } from './script-protocol.ts';
 import { attributesOf } from './span-attributes.ts';
 
@@ -43,20 +41,11 @@ export type Verifier = {
   strangersTurn: ProcessTurns['waitAsStranger'];
 };
 
-type VerifierOptions = {
-  redis: ShardedRedis;
-  holdKeys: HoldKeys;
-  outboxFull(): boolean;
-  /** Throws while Redis is short of memory for what stays: holds, which it remembers for 48 h after their end. */
-  requireMemory(): void;
-  noteOutcome: Outcomes['note'];
-  config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
-  metrics: Metrics;
-  telemetry?: Telemetry;
-};
+type VerifierOptions = BatchOptions & { holdKeys: HoldKeys; noteOutcome: Outcomes['note']; metrics: Metrics };
 
 const verifyScript: BatchScript<ScriptAnswer> = {
   name: 'verify',
+  span: spans.script,
   readAnswers: readScriptAnswers,
   unexpectedCost: ({ newLookup }) => (newLookup ? costOfLookup(newLookup) : 0),
 };
@@ -68,9 +57,8 @@ const verifyScript: BatchScript<ScriptAnswer> = {
  * less than its share of those is decided all the same.
  */
 export function makeVerifier(options: VerifierOptions): Verifier {
-  const { redis, holdKeys, outboxFull, noteOutcome, config, metrics, telemetry = noTelemetry } = options;
-  const askAlone = batchScriptCalls(verifyScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
-  const ask = telemetry.part(spans.script, askAlone);
+  const { redis, holdKeys, outboxFull, noteOutcome, config, metrics, telemetry } = options;
+  const ask = batchScriptCalls(verifyScript, options);
   const lookups = makeLookupCache();
   const addressLists = makeAddressLists(redis, config.VERIFY_DEADLINE_MS);
   const slots = makeSlots(config.VERIFY_MAX_WAITING);
