@@ -2,7 +2,7 @@ import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
 import { idempotencyKey } from '../http/headers.ts';
 import type { Metrics } from '../runtime/metrics.ts';
-import { spans } from '../runtime/telemetry.ts';
+import { spans, type Attributes } from '../runtime/telemetry.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { placeOfKey } from '../values/key-text.ts';
 import { makeAddressLists } from './address-lists.ts';
@@ -12,14 +12,13 @@ import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { heldPart } from './held.ts';
 import type { HoldKeys } from './hold-keys.ts';
 import { makeLookupCache, type Lookup } from './lookup-cache.ts';
-import type { Outcomes } from './outcomes.ts';
+import { ownerOf, type Outcomes } from './outcomes.ts';
 import type { VerifyBody } from './operation.ts';
 import { waitedSince, type Patience } from './patience.ts';
 import { makeSlots } from './slots.ts';
 import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
 import { batchScriptCalls, type BatchOptions, type BatchScript } from './script-batches.ts';
 import { NO_LOOKUP, packCall, packQuestion, readScriptAnswers, type ScriptAnswer } from './script-protocol.ts';
-import { attributesOf } from './span-attributes.ts';
 
 export type VerifyCall = {
   caller: Caller;
@@ -134,6 +133,16 @@ export function makeVerifier(options: VerifierOptions): Verifier {
 
   const traced = telemetry.part(spans.verify, verify, attributesOf);
   return { verify: traced, hasRoom: slots.hasRoom, turn: turns.wait, strangersTurn: turns.waitAsStranger };
+}
+
+/** What a span says of a decision: ids, and nothing that a client sent. */
+function attributesOf({ status, reason, lookup }: Decision): Attributes {
+  const owner = lookup && ownerOf(lookup);
+  return {
+    'keytally.status': status,
+    ...(reason && { 'keytally.reason': reason }),
+    ...(owner && { 'keytally.key.id': owner.keyId, 'keytally.workspace.id': owner.workspaceId }),
+  };
 }
 
 /** What follows an answer of the script: the same is asked once more, of this or another shard or after a search, or it is told. */
