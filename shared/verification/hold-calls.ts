@@ -86,7 +86,7 @@ export function makeHoldCalls(options: BatchOptions & { holdKeys: HoldKeys }): H
     if (shard === undefined) return undefined;
     return (
       readHoldId(holdId, teamId, await holdKeys.get(shard)) ??
-      readHoldId(holdId, teamId, await holdKeys.getAgain(shard))
+      readHoldId(holdId, teamId, await holdKeys.get(shard, 'again'))
     );
   }
 

@@ -25,7 +25,7 @@ export function makeHoldKeys(redis: ShardedRedis, withinMs: number) {
       text = await ask(shard, until - clock.monotonic());
     }
     if (!text) throw new ApiError('redis_unavailable', { cause: new Error(`shard ${shard} has no keys of holds yet`) });
-    [kept, readAt] = [text.split(' ').map((one) => Buffer.from(one, 'base64url')), redis.clock.monotonic()];
+    [kept, readAt] = [text.split(' ').map((one) => Buffer.from(one, 'base64url')), clock.monotonic()];
     return kept;
   }
 
@@ -37,14 +37,9 @@ export function makeHoldKeys(redis: ShardedRedis, withinMs: number) {
   }
 
   return {
-    /** The keys, from a shard that is surely asked of anyway. */
-    async get(shard: number): Promise<readonly Buffer[]> {
-      return redis.clock.monotonic() - readAt < KEPT_MS ? kept : read(shard);
-    },
-    /** The keys where those that are kept made no such MAC: they may have been changed since. */
-    async getAgain(shard: number): Promise<readonly Buffer[]> {
-      return redis.clock.monotonic() - readAt < READ_AGAIN_AFTER_MS ? kept : read(shard);
-    },
+    /** The keys, from a shard that is surely asked of anyway. `again`: those that are kept made no such MAC, and may have been changed since. */
+    get: async (shard: number, again?: 'again'): Promise<readonly Buffer[]> =>
+      redis.clock.monotonic() - readAt < (again ? READ_AGAIN_AFTER_MS : KEPT_MS) ? kept : read(shard),
   };
 }
 
