@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 
-// Rules of our own for oxlint (.oxlintrc.json).
+// Rules of our own for oxlint (oxlint.config.ts).
 
 type Context = { filename: string; report(problem: { node: unknown; message: string }): void };
 type Text = { value: unknown };
