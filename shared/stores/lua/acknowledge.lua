@@ -1,4 +1,4 @@
--- uses: names time outbox
+-- uses: time outbox
 -- Acknowledges and deletes entries of the outbox, both or neither: an entry that is acknowledged and not deleted would
 -- stay forever.
 --

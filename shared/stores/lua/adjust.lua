@@ -1,4 +1,4 @@
--- uses: names time fence records used remember limits limits-of-holds account account-state holds settings classes moments
+-- uses: time fence records remember limits limits-of-holds account account-state holds settings classes moments
 -- Applies an adjustment to a billing record and appends its event, both or neither. Adjustment n is applied only after
 -- n - 1 and only once, so repeating the call changes nothing. What is due for an account is done first.
 --

@@ -1,4 +1,4 @@
--- uses: names time build records
+-- uses: time build records
 -- Writes versioned records of one shard. It leaves a record alone that has a newer version already. An account whose settings are
 -- other ones now has to be brought up to date (bring-up-to-date.lua), also where nobody calls.
 --

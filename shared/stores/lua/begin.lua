@@ -1,4 +1,4 @@
--- uses: names time build
+-- uses: time build
 -- Claims the reopening of a closed shard: takes the build token, unless another builder holds it that is still alive.
 --
 -- KEYS  1 meta, 2 outbox

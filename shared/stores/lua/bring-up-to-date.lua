@@ -1,4 +1,4 @@
--- uses: names time fence records used remember limits limits-of-holds account account-state holds settings classes moments
+-- uses: time fence records remember limits limits-of-holds account account-state holds settings classes moments
 -- Brings the account of a billing record up to date: does all that fell due, takes in its settings, and appends the lines that
 -- tell it. Two at once do no harm, nor does a call where nothing is due.
 --

@@ -1,4 +1,4 @@
--- uses: names time fence records used remember limits limits-of-holds account account-state holds settings classes moments settle-hold
+-- uses: time fence records remember limits limits-of-holds account account-state holds settings classes moments settle-hold
 -- Cancels calls of verify.lua by their Idempotency-Keys, each on its own. What a VALID call took is given back: credits by a line of
 -- the cancelled event's own time, a hold by its release, what limits and the rate counted as far as its window stands. A call that
 -- has not come yet will be refused. Either is kept for 60 s in the place of what verify.lua keeps of the call, so that a second

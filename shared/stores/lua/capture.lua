@@ -1,4 +1,4 @@
--- uses: names time fence records used remember limits limits-of-holds account account-state holds settings classes moments settle-hold
+-- uses: time fence records remember limits limits-of-holds account account-state holds settings classes moments settle-hold
 -- Captures, releases or extends holds, each on its own, and appends the lines that tell it, both or neither. A hold that was settled
 -- is remembered for 48 h: asked for the same again, it answers the same and changes nothing. A hold that this Redis lost, which its
 -- epoch shows, is settled at once by what the caller knows of it.

@@ -1,4 +1,4 @@
--- uses: names time fence
+-- uses: time fence
 -- Notes that this shard has every change of Postgres before a transaction id. Within one history of Postgres the
 -- checkpoint never goes back; one of another history says nothing about this one, and only writing the whole shard
 -- replaces it.

@@ -1,4 +1,4 @@
--- uses: names time build
+-- uses: time build
 -- Closes a shard and claims its reopening, even from another builder: all that it has is to be written again, whoever ends it.
 --
 -- KEYS  1 meta, 2 outbox

@@ -1,4 +1,4 @@
--- uses: names time build
+-- uses: time build
 -- Writes what limits had counted into a shard that is filled again.
 --
 -- KEYS  1 meta, 2.. the names of counters

@@ -1,4 +1,4 @@
--- uses: names time
+-- uses: time
 -- Removes consumers of the outbox's group that were not heard of for long and hold no entry: they died, and their entries
 -- were taken over. One that holds entries stays, for its entries would no longer be pending and never be read again. One
 -- that comes back is a consumer again with its next read.

@@ -1,4 +1,4 @@
--- uses: names time
+-- uses: time
 -- Creates the group of the outbox, unless it exists, at 0: entries that were appended before it belong to it too.
 --
 -- KEYS  1 outbox

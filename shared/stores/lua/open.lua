@@ -1,4 +1,4 @@
--- uses: names time build
+-- uses: time build
 -- Opens a shard that is up to date again, at least 1 s after it was closed: no rate window is granted twice.
 --
 -- KEYS  1 meta

@@ -1,4 +1,4 @@
--- uses: names time build records remember limits limits-of-holds account account-state holds settings classes moments
+-- uses: time build records remember limits limits-of-holds account account-state holds settings classes moments
 -- Sets the whole balances of some records of one shard from the books, with whose lines they then agree. An account is made of the sums
 -- of its classes and its settings. Its holds are there already (restore-holds.lua).
 --

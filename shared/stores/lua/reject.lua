@@ -1,4 +1,4 @@
--- uses: names time outbox
+-- uses: time outbox
 -- Sets aside what is no usage event in an entry of the outbox: appends each such part to another stream with the reason, and
 -- removes the entry from the outbox, whose other events are in the books.
 --

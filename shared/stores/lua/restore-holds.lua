@@ -1,4 +1,4 @@
--- uses: names time build remember limits limits-of-holds account holds
+-- uses: time build remember limits limits-of-holds account holds
 -- Writes holds that the books have of records that are set aside, or of a shard that is built: open ones, and those that were settled
 -- within 48 h. Written again, they are the same. In a shard that is built, what open ones reserve is counted by their limits.
 --

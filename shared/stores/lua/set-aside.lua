@@ -1,4 +1,4 @@
--- uses: names time build
+-- uses: time build
 -- Sets a billing record aside, to be rebuilt: its used credits become a text that is no number, so that nobody takes them for 0 and
 -- verify.lua answers CORRUPT until rebuild.lua has set the whole balance. Its open holds go with it: they come back from the books.
 -- What counts its events and adjustments stays: the books have all of them once they have these numbers.

@@ -1,4 +1,4 @@
--- uses: names time fence
+-- uses: time fence
 -- Reads the record of an access token. A token that does not exist and a shard that may lack it are told apart.
 --
 -- KEYS  1 meta, 2 token

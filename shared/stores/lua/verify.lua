@@ -1,4 +1,4 @@
--- uses: names time fence records used remember lookup rate-limit limits limits-of-holds account account-state holds settings classes moments
+-- uses: time fence records remember lookup limits limits-of-holds account account-state holds settings classes moments
 -- Decides verifications, each on its own: reads what a call goes by, judges it, and takes its rate token, credits and counts. A later
 -- one goes by what those before it took. Then all is written, all or nothing: first the events of all of them as one entry of the
 -- outbox. Redis runs no script once its memory is full, so no write of one is refused.
@@ -51,6 +51,16 @@ local taken, accounts, latest, counters
 local parts, length, events, eventsTag
 -- New lookups, as they are answered.
 local newLookups
+
+-- GCRA: a key's one value is its theoretical arrival time, which each verification that passes moves one interval on, and which may lie
+-- at most one second ahead of now. Gives interval, latest and arrival, in ticks, from the value (false without one). One more passes when
+-- arrival + interval <= latest; then that sum is the new value, which is kept for 2 s.
+local function rateLimitAt(arrivalText, perSecond)
+  local interval = ceil(TICKS_PER_SECOND / perSecond)
+  local latest = nowTicks + interval * perSecond
+  -- A clock that was set back, or a limit that was lowered, leaves at most a full second to wait for.
+  return interval, latest, min(max(tonumber(arrivalText or 0), nowTicks), latest)
+end
 
 -- The hold that a call asks for, as it sends it in the place of its cost.
 local function readHoldAsked(text, keyId, epoch)

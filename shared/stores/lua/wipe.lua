@@ -1,4 +1,4 @@
--- uses: names time
+-- uses: time
 -- Removes records of a shard that is written again from the start.
 --
 -- KEYS  1 meta

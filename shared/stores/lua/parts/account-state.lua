@@ -1,7 +1,6 @@
 -- What of an account changes at moments alone, the field t: what its classes are and when they end, grants to come, what ended lately,
 -- and alerts (docs/accounts-design.md).
 --
--- Needs   names time account
 -- Defines ITEMS                      the names of what stands in an item of each kind
 --         readItems(kind, items)     lists of values with their names
 --         readState(account, text)   reads it into an account

@@ -2,7 +2,6 @@
 -- record has its used credits: "@", the name of its settings to a NUL, and numbers as doubles (account-state.ts reads them). A draw is
 -- made when it is made, and each line says what it does to the classes.
 --
--- Needs   names
 -- Defines MAX_MICROS, NEVER      the most that a record can have, and an instant that does not come
 --         NO_ALERT               more than can be used
 --         openAccount(usedText, billingKey, epoch, sequence, counters)   the account of such a text; where that is a number (isNew), bringUpToDate

@@ -1,6 +1,5 @@
 -- Builders: one process at a time holds the build token of a closed shard and may write to it, to open it again.
 --
--- Needs   names time
 -- Defines buildUntil()                     Redis time in ms, as text: a builder not heard of until then is taken for dead
 --         passFence(metaKey, fence, ...)   The fence is a run id, or "build:<token>" of a builder. Gives {owner, build, ...}
 --                                          with the fields that were asked for, false unless the shard is open for this

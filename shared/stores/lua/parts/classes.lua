@@ -1,6 +1,5 @@
 -- Classes of an account begin, end and roll over; and those of lines of the books.
 --
--- Needs   names account account-state holds settings
 -- Defines classLike(one, more)   adds to a table what names a class and says when it ends
 --         begunUntil(one, atMs, coming)   what of a declared class has begun by an instant; adds the grants to come to a list
 --         beginGrants(account, beginning), endClass(account, class), endClasses(account, atMs), beginPending(account, atMs)

@@ -1,6 +1,5 @@
 -- The fence: a shard is open for the server whose run id owns it, and for no other.
 --
--- Needs   names time
 -- Defines openShard(metaKey, runId, ...)  {owner, ...} with the fields that were asked for; false unless this run id owns
 --                                         the shard
 --         openShardOf(tag, runId, ...)    the same by the tag of its names, read once for all calls of a script

@@ -1,7 +1,6 @@
 -- Holds of a billing record: a hash of the open ones, a sorted set of when they end, and of each that was settled a text that
 -- lives for 48 h. Nothing is written before the lines that tell it: what a script does to holds waits in account.holdWrites.
 --
--- Needs   names time remember limits limits-of-holds account
 -- Defines nameHolds(account)              where its holds are
 --         readHold(account, id)           { id, micros, endsAtMs, onExpiry, owned, openedMs, epoch, keyId, usageName, limits }, nil unless
 --                                         it is open. owned: what reserve gave; limits: what noteLimits gave

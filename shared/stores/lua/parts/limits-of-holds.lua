@@ -1,6 +1,5 @@
 -- What holds took from limits on credits, and its correction to what was used (docs/accounts-design.md).
 --
--- Needs   names time limits
 -- Defines noteLimits(limits)   what a hold notes of limits that were judged and will be taken: "" of none. Of each its place (1 the key, 2 the
 --                              record), the name of its counter, window, since when, and limit, and of each alert on it at how much it is crossed, its
 --                              place and percentage

@@ -11,7 +11,6 @@
 -- Speed. Each table and text that a script makes costs about what a limit may, and a text that becomes a number twice
 -- that. So the settings are read from the call only where the text has others.
 --
--- Needs   names time
 -- Defines readLimits(packedCall, ratePerSecond, names, known)   the limits of a call with their counters. ratePerSecond is "@", in
 --                          three digits how many bytes they take at the end of the call, and the rate. There stand, for the key
 --                          and then for the record, the head, and what each counts: "r"equests or "c"redits, as a capital where

@@ -1,6 +1,5 @@
 -- What the records of a key, its workspace and its billing record say to one question.
 --
--- Needs   names time records remember
 -- Defines lookUp(tag, epoch, writes, key, packedCall, questionAt)  gives the lookup's fields (script-protocol.ts), the key's record, the
 --                                  billing record's settings and the scopes; nil where the caller has no such key, and after it the
 --                                  shard where it is, if this one points there

@@ -1,6 +1,5 @@
 -- Moments of an account: does what fell due in the order of time, takes new settings in, and writes what it became.
 --
--- Needs   names time limits account account-state holds settings classes
 -- Defines bringUpToDate(account)  reads the account's state and settings, does all that fell due, moment by moment (holds end, then classes
 --                                 end, then grants begin), and takes the settings in. False after MOST_STEPS holds and moments: then it has
 --                                 to be called again. In account.lines are the lines of holds that ended, in account.billingRecord the

@@ -1,7 +1,6 @@
 -- Entries of the outbox that leave it. One may hold the events of a whole batch; `more` counts what the outbox holds beyond
 -- one event per entry, so that its length and that count are its events (outbox-watch.ts).
 --
--- Needs   names
 -- Defines leaveOutbox(outbox, more)  for entries that were just deleted: they held so many events beyond one each
 local function leaveOutbox(outbox, more)
   local name = string.sub(outbox, 1, 5) .. 'more'

@@ -1,6 +1,5 @@
 -- What the settings of a billing record declare, and the default alerts of its workspace.
 --
--- Needs   names records account account-state
 -- Defines PLAIN_CLASS            the number of what was bought, without an end
 --         hasClasses(billingRecord, billingKey)   whether settings have classes of credits, or the workspace has default alerts: then
 --                                 the record has an account

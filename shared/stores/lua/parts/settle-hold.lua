@@ -1,6 +1,5 @@
 -- Captures, releases and extends holds, one at a time.
 --
--- Needs   names time records account account-state limits limits-of-holds holds moments
 -- Defines readAsked(packedCapture)         what capture.lua is asked: { what, amount, id, known, billingId, told }; told is what the id says
 --         needsState(account, asked)       whether the account has to be brought up to date first: what becomes of an open hold where nothing
 --                                          is due, and no alert or limit goes by it, asks for none of its state
