@@ -14,15 +14,14 @@ const AGAIN_SECONDS = 5;
  * again after 5 s unless it is removed: when the process dies, or a shard is closed, somebody looks later.
  */
 export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger): DueLoop {
-  const loop = startDueLoop({ clock: redis.clock, log }, 'looking at credits for webhooks', isDue, async () => {
+  return startDueLoop({ clock: redis.clock, log }, 'looking at credits for webhooks', isDue, async () => {
     const looks = await takeLooks(sql);
     for (const ofShard of Map.groupBy(looks, ({ shard }) => shard).values())
       await lookAt(sql, redis, ofShard).catch((error: unknown) =>
         log.debug({ error, records: ofShard.length }, 'the credits of a shard are not known now'),
       );
-    if (looks.length === RECORDS_AT_ONCE) loop.soon();
+    if (looks.length === RECORDS_AT_ONCE) return 0;
   });
-  return loop;
 }
 
 type Look = BillingRef & { mark: number };

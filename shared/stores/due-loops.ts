@@ -16,7 +16,7 @@ export function startDueLoop(
   { clock, log }: { clock: Clock; log: Logger },
   what: string,
   isDue: DueLoop['isDue'],
-  work: (stopping: AbortSignal) => Promise<void>,
+  work: Parameters<typeof startLoop>[4],
 ): DueLoop {
   return { ...startLoop(clock, SLOW_LOOK_MS, log, what, work), isDue };
 }

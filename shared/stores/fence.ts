@@ -85,16 +85,12 @@ async function readHeld(node: RedisNode, held: number[], withinMs: number): Prom
   for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history', 'holdKeys');
   pipeline.fcall(probeOf(node.client), 0, runId, 0, '');
   const answers = (await withTimeout(node.clock, withinMs, pipeline.exec())) ?? [];
-  const [lacksScripts] = answers.at(-1) ?? [new Error()];
-  const hasScripts = !lacksScripts;
-  return held.flatMap((shard, i) => {
+  const hasScripts = answers.at(-1)?.[0] === null;
+  return held.flatMap((shard, i): [number, KnownShard][] => {
     const [error, fields = []] = (answers[i] ?? [new Error()]) as [Error | null, (string | null)[]?];
-    const [owner, epoch, change, history, holdKeys] = fields;
-    const numbers = { epoch: Number(epoch ?? 0), change: Number(change ?? 0) };
-    const said = { ...numbers, history: history ?? '', holdKeys: holdKeys ?? '' };
-    return error
-      ? []
-      : [[shard, { ...said, hasScripts, isOpen: owner === runId && hasScripts }] as [number, KnownShard]];
+    const [owner, epoch, change, history = '', holdKeys = ''] = fields.map((field) => field ?? '');
+    const said = { epoch: Number(epoch), change: Number(change), history, holdKeys };
+    return error ? [] : [[shard, { ...said, hasScripts, isOpen: owner === runId && hasScripts }]];
   });
 }
 

@@ -18,14 +18,11 @@ export async function bringUpToDate(redis: ShardedRedis, shard: number, billingK
   const node = redis.node(shard);
   const keys = [keyspace.meta(shard), billingKey, keyspace.outbox(shard), keyspace.due(shard)];
   const deadline = redis.clock.monotonic() + WITHIN_MS;
-  for (;;) {
-    const [status] = await node.script('bring-up-to-date', keys, [node.runId(), node.notAfter(WITHIN_MS)], WITHIN_MS);
-    if (status !== 'AGAIN' || redis.clock.monotonic() > deadline) {
-      if (status === 'CLOSED' || status === 'LATE' || status === 'AGAIN')
-        throw new ApiError('redis_unavailable', { cause: new Error(`the bring-up-to-date script answered ${status}`) });
-      return;
-    }
-  }
+  let status: string | undefined;
+  do [status] = await node.script('bring-up-to-date', keys, [node.runId(), node.notAfter(WITHIN_MS)], WITHIN_MS);
+  while (status === 'AGAIN' && redis.clock.monotonic() <= deadline);
+  if (status === 'CLOSED' || status === 'LATE' || status === 'AGAIN')
+    throw new ApiError('redis_unavailable', { cause: new Error(`the bring-up-to-date script answered ${status}`) });
 }
 
 /**
@@ -33,12 +30,11 @@ export async function bringUpToDate(redis: ShardedRedis, shard: number, billingK
  * account that another one has brought up to date has nothing due.
  */
 export function startDoingMoments(redis: ShardedRedis, log: Logger): Loop {
-  const loop = startLoop(redis.clock, EVERY_MS, log, 'bringing accounts up to date', async () => {
+  return startLoop(redis.clock, EVERY_MS, log, 'bringing accounts up to date', async () => {
     const due = await findDue(redis);
     await mapLimited(due, SCRIPTS_AT_ONCE, ({ shard, billingKey }) => bringUpToDate(redis, shard, billingKey));
-    if (due.length >= RECORDS_PER_SHARD) loop.soon();
+    if (due.length >= RECORDS_PER_SHARD) return 0;
   });
-  return loop;
 }
 
 type Due = { shard: number; billingKey: string };

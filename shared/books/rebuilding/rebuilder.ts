@@ -19,14 +19,13 @@ const LOST_AFTER_MS = 30_000;
 /** Rebuilds noted records of open shards, until stopped. Any number of processes may do so at a time. */
 export function startRebuilder({ metrics, ...stores }: RebuildStores & { metrics: Metrics }): DueLoop {
   const { clock } = stores.redis;
-  const loop = startDueLoop({ clock, log: stores.log }, 'rebuilding balances', someUnsettled, async () => {
+  return startDueLoop({ clock, log: stores.log }, 'rebuilding balances', someUnsettled, async () => {
     const { waiting, failing } = await countUnsettled(stores.sql);
     metrics.unsettledRecords.set(waiting);
     metrics.failingRecords.set(failing);
     // Nearly always nobody waits: then neither Redis nor the books are asked.
-    if (waiting > 0 && (await rebuildNoted(stores)) === RECORDS_AT_ONCE) loop.soon();
+    if (waiting > 0 && (await rebuildNoted(stores)) === RECORDS_AT_ONCE) return 0;
   });
-  return loop;
 }
 
 /**
