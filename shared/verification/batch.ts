@@ -23,7 +23,7 @@ export type BatchCall = {
 export type VerifyBatch = (call: BatchCall) => Promise<string>;
 
 type One = { verification: unknown; mayBeTooLarge: boolean; since: number };
-type BatchOptions = { verify: Verify; countCall: CountCall; logFailure: LogFailure; clock: Clock };
+type Options = { verify: Verify; countCall: CountCall; logFailure: LogFailure; clock: Clock };
 
 const TURN_MS = 0.25;
 const readVerification = bodyValidator(batchedVerification);
@@ -33,10 +33,12 @@ const readVerification = bodyValidator(batchedVerification);
  * like any other call, and its failure is its own. A turn of the event loop begins those of one script, and fewer of costly
  * ones: other requests are served in between.
  */
-export function makeVerifyBatch({ verify, countCall, logFailure, clock }: BatchOptions): VerifyBatch {
+export function makeVerifyBatch({ verify, countCall, logFailure, clock }: Options): VerifyBatch {
   return async function verifyBatch(batch) {
     const since = clock.monotonic();
-    refuseIdempotencyKey(batch.header('idempotency-key'));
+    // It would silently protect nothing.
+    if (batch.header('idempotency-key') !== undefined)
+      throw invalidField('Idempotency-Key', 'belongs to a verification of the batch, as its idempotencyKey');
     // One verification may cost what a single one may, to check it too: that is bounded by its size.
     const mayBeTooLarge = Number(batch.header('content-length') ?? Infinity) > VERIFY_BODY_LIMIT;
     const answers: Promise<string>[] = [];
@@ -68,12 +70,6 @@ export function makeVerifyBatch({ verify, countCall, logFailure, clock }: BatchO
       return JSON.stringify({ error: { code, message, details } });
     }
   }
-}
-
-// It would silently protect nothing.
-function refuseIdempotencyKey(given: string | undefined): void {
-  if (given !== undefined)
-    throw invalidField('Idempotency-Key', 'belongs to a verification of the batch, as its idempotencyKey');
 }
 
 function isTooLarge(verification: unknown): boolean {

@@ -60,9 +60,10 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
 
   const { keyPart } = lookup;
   const amounts = amountsIn(answer.fields.usedMicros, lookup);
-  const sequence = numberIn(answer.fields.sequence);
+  const { sequence } = answer.fields;
   const perSecond = rateLimitOf(answer);
   const limits = answer.limits && lookup.limits && limitsOf(answer, lookup, perSecond, body);
+  const isFirst = answer.limits?.askedAtTicks === '';
   const rateLimit = limits ? tightestOf(limits) : perSecond;
   const refusing = limitedByOf(answer, lookup, limits, perSecond);
   const micros = status === 'RATE_LIMITED' ? MICROS_OF_REQUEST : costOf(body);
@@ -77,7 +78,10 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
   if (amounts) json += `,"billing":{${billingPartOf(lookup, amounts)}}`;
   json += hold;
   if (rateLimit) json += `,"rateLimit":${rateLimitPart(rateLimit)}`;
-  if (limits) json += `,"limits":${JSON.stringify(limits.map(listedOf))}`;
+  const listed = limits?.map(({ on, name, remaining, resetAt, wouldRefuse }) => {
+    return { on, name, remaining, resetAt, wouldRefuse };
+  });
+  if (listed) json += `,"limits":${JSON.stringify(listed)}`;
   return {
     status: status as Status,
     reason: why,
@@ -85,10 +89,10 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
     lookup,
     usedMicros: amounts?.usedMicros,
     leftMicros: amounts && leftOf(amounts),
-    sequence,
+    sequence: sequence === '' ? undefined : Number(sequence),
     rateLimit,
     limitedBy,
-    wouldRefuse: limits && watchedOf(answer, limits),
+    wouldRefuse: answer.limits?.wouldRefuse && isFirst ? limits?.filter((one) => one.wouldRefuse) : undefined,
   };
 }
 
@@ -145,10 +149,6 @@ export function billingPartOf(
   return `${settings},"usedCredits":"${used}","availableCredits":"${available}","heldCredits":"${held}","expiredCredits":"${expired}"`;
 }
 
-function numberIn(field: string): number | undefined {
-  return field === '' ? undefined : Number(field);
-}
-
 const TICKS_PER_MS = TICKS_PER_SECOND / 1_000;
 
 // GCRA: the theoretical arrival time lies one interval ahead of now for each call that passed.
@@ -199,11 +199,6 @@ function limitedByOf(
   return limits[Number(told.limitedBy) - (perSecond ? 0 : 1)];
 }
 
-function watchedOf({ limits: told }: ScriptAnswer, limits: readonly LimitState[]): LimitState[] | undefined {
-  if (told!.wouldRefuse === '' || told!.askedAtTicks !== '') return undefined;
-  return limits.filter(({ wouldRefuse }) => wouldRefuse);
-}
-
 // What costs more than the whole limit never passes: then there is no instant to wait for.
 function toldOf({ on, name, limit, resetAt, passesAt }: LimitState, micros: number): LimitedBy {
   const retryAt = passesAt(micros);
@@ -212,8 +207,4 @@ function toldOf({ on, name, limit, resetAt, passesAt }: LimitState, micros: numb
 
 function rateLimitPart({ remaining, resetAt, limit, windowSeconds }: RateLimit): string {
   return `{"remaining":${remaining},"resetAt":${resetAt},"limit":${limit},"windowSeconds":${windowSeconds}}`;
-}
-
-function listedOf({ on, name, remaining, resetAt, wouldRefuse }: LimitState) {
-  return { on, name, remaining, resetAt, ...(wouldRefuse !== undefined && { wouldRefuse }) };
 }

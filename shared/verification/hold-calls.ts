@@ -1,7 +1,7 @@
 import type { Caller } from '../contract/caller.ts';
 import { ApiError, invalidField } from '../contract/errors.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
-import { spans, type Attributes } from '../runtime/telemetry.ts';
+import { spans } from '../runtime/telemetry.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { readRecord } from '../stores/records.ts';
 import { formatCredits, parseCredits } from '../values/credits.ts';
@@ -46,7 +46,9 @@ export function makeHoldCalls(options: BatchOptions & { holdKeys: HoldKeys }): H
   const { redis, holdKeys, config, telemetry } = options;
   const slots = makeSlots(config.VERIFY_MAX_WAITING);
   const ask = batchScriptCalls(captureScript, options);
-  const settle = telemetry.part(spans.settleHold, settleAlone, attributesOf);
+  const settle = telemetry.part(spans.settleHold, settleAlone, ({ hold }) => {
+    return { 'keytally.key.id': hold.keyId, 'keytally.workspace.id': hold.workspaceId };
+  });
   const kept = makeByteCache<Settings>(MOST_BYTES_OF_SETTINGS);
 
   return {
@@ -112,11 +114,6 @@ export function makeHoldCalls(options: BatchOptions & { holdKeys: HoldKeys }): H
     if (known !== '') kept.set(key, read, bytesOfText(key + known + answerPart));
     return read;
   }
-}
-
-/** What a span says of a hold that was settled: ids, and nothing that a client sent. */
-function attributesOf({ hold: { keyId, workspaceId } }: Settled): Attributes {
-  return { 'keytally.key.id': keyId, 'keytally.workspace.id': workspaceId };
 }
 
 function readAnswer(

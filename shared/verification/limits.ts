@@ -35,7 +35,9 @@ export function readLimits(rateField: string, nowMs: number, alerts: readonly Li
   const heads = places.map(headOf);
   const settings = packAlerts(alerts, places[1]!) + END + places.map(packSettings).join('');
   const pack = (usageName: string) =>
-    places.map((limits, i) => heads[i]! + END + whatsOf(limits, usageName) + END).join('') + settings;
+    places
+      .map((limits, i) => heads[i]! + END + limits.map((one) => countedAs(one, usageName)).join('') + END)
+      .join('') + settings;
   const unnamed = pack('');
   return {
     list,
@@ -58,10 +60,6 @@ function packAlerts(alerts: readonly LimitAlert[], limits: readonly KnownLimit[]
     return [`${i + 1}:${crossedAt}:${place}:${percent} `];
   });
   return known.join('');
-}
-
-function whatsOf(limits: readonly KnownLimit[], usageName: string): string {
-  return limits.map((limit) => countedAs(limit, usageName)).join('');
 }
 
 function countedAs({ unit, shadow, usageName }: KnownLimit, ofCall: string): string {

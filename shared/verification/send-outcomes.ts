@@ -51,16 +51,14 @@ export function makeSender(
       for (const some of chunks([...cells], LINES_PER_ENTRY)) {
         const counted = some.map((cell) => ({ cell, calls: cell.calls }));
         await append(counted.map(({ cell, calls }) => `${cell.start}${calls}}`));
-        for (const { cell, calls } of counted) noteSent(cell, calls);
+        for (const { cell, calls } of counted) {
+          cell.sent = calls;
+          // What was counted meanwhile is sent the next time.
+          if (cell.calls === calls) cells.delete(cell);
+        }
       }
     },
   };
-
-  function noteSent(cell: Cell, calls: number): void {
-    cell.sent = calls;
-    // What was counted meanwhile is sent the next time.
-    if (cell.calls === calls) cells.delete(cell);
-  }
 
   async function append(lines: string[]): Promise<void> {
     shard = (shard + 1) % SHARDS;
