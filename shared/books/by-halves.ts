@@ -1,4 +1,5 @@
 import { ApiError } from '../contract/errors.ts';
+import type { Books } from '../stores/clickhouse.ts';
 import { chunks } from '../values/chunks.ts';
 
 /**
@@ -24,4 +25,10 @@ export async function byHalves<Item>(
       failed.push(...(await byHalves(half, work, requireBooks)));
     return failed;
   }
+}
+
+/** Throws unless the books answer, and where a job is to stop. */
+export async function requireReady(books: Books, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  if (!(await books.ready())) throw new ApiError('usage_unavailable');
 }

@@ -39,8 +39,7 @@ const CONNECTIONS_OF_JOBS = 10;
 // No request waits for a connection, since it has had its turn. (Where a query that was aborted had waited for one, the client
 // would end that connection under another's query.)
 const CONNECTIONS_OF_REQUESTS = 100;
-/** So long a ping may take. */
-export const PING_WITHIN_MS = 5_000;
+const PING_WITHIN_MS = 5_000;
 // ClickHouse's number of an error.
 const MEMORY_LIMIT_EXCEEDED = '241';
 
@@ -63,20 +62,14 @@ export function inChunks<Value>(
   return chunks;
 }
 
-/**
- * What a query may take of ClickHouse. From a part of its memory on it sorts and groups on disk, and one that needs more all
- * the same fails alone, not its neighbours with it.
- */
-export type BooksLimits = ClickHouseSettings;
-
 /** Limits of the jobs, which work on many records at a time. */
-export const JOB_LIMITS: BooksLimits = withinMemory(1_000_000_000);
+export const JOB_LIMITS: ClickHouseSettings = withinMemory(1_000_000_000);
 
 /**
  * Limits of what a request asks for: whoever holds a token chooses how often. The answer is worth nothing once the deadline is
  * over or the client gone; only a read-only query ends with its client.
  */
-export const REQUEST_LIMITS: BooksLimits = {
+export const REQUEST_LIMITS: ClickHouseSettings = {
   ...withinMemory(256_000_000),
   max_threads: 4,
   max_execution_time: 8,
@@ -85,7 +78,7 @@ export const REQUEST_LIMITS: BooksLimits = {
 };
 
 /** Limits of an export. It may take as long as a large one does, and sorts on disk what it sorts. */
-export const EXPORT_LIMITS: BooksLimits = {
+export const EXPORT_LIMITS: ClickHouseSettings = {
   ...REQUEST_LIMITS,
   ...withinMemory(550_000_000),
   max_execution_time: 600,
@@ -117,7 +110,8 @@ export async function readRows<Row extends unknown[]>(
   return answer.json<Row>();
 }
 
-function withinMemory(bytes: number): BooksLimits {
+// From a part of its memory on a query sorts and groups on disk; one that needs more all the same fails alone.
+function withinMemory(bytes: number): ClickHouseSettings {
   const onDisk = String(bytes / 4);
   return {
     max_memory_usage: String(bytes),
@@ -164,7 +158,7 @@ export function isOutOfItsMemory(error: unknown): boolean {
 export function connectClickHouse(
   url: string,
   cluster = '',
-  limits: BooksLimits = JOB_LIMITS,
+  limits: ClickHouseSettings = JOB_LIMITS,
   requestTimeoutMs = 30_000,
 ) {
   const client = createClient({

@@ -16,21 +16,14 @@ const ASK_WITHIN_MS = 1_000;
  */
 export function followClusterMap(seeds: string[], open: (address: string) => RedisNode, log: Logger, clock: Clock) {
   const nodes = new Map<string, RedisNode>(seeds.map((address) => [address, connect(address)]));
-  const listeners: (() => void)[] = [];
+  const listeners: (() => void)[] = [() => looking.soon()];
   let holders: (RedisNode | undefined)[] = [];
   const looking = startLoop(clock, LOOK_EVERY_MS, log, 'reading the map of the cluster', look);
 
   function connect(address: string): RedisNode {
     const node = open(address);
-    node.client.on('ready', () => looking.soon());
     node.client.on('ready', () => listeners.forEach((listener) => listener()));
     node.client.on('close', () => looking.soon());
-    return node;
-  }
-
-  function nodeAt(address: string): RedisNode {
-    const node = nodes.get(address) ?? connect(address);
-    nodes.set(address, node);
     return node;
   }
 
@@ -41,8 +34,9 @@ export function followClusterMap(seeds: string[], open: (address: string) => Red
     // Only now: a server in this map was promoted before the map was read, so what it says of itself is from after that.
     await Promise.allSettled(ready.map((node) => node.refresh()));
     holders = ALL_SHARDS.map((shard) => {
-      const address = addressOfShard(newest, shard);
-      return address === undefined ? undefined : nodeAt(address);
+      const slot = newest.slots[shard]!;
+      const address = newest.ranges.find(({ first, last }) => first <= slot && slot <= last)?.address;
+      return address === undefined ? undefined : nodes.getOrInsertComputed(address, connect);
     });
   }
 
@@ -87,11 +81,6 @@ async function readMap(client: Redis): Promise<SlotMap> {
     slots,
     ranges: ranges.map(([first, last, primary]) => ({ first, last, address: addressOf(primary, client) })),
   };
-}
-
-function addressOfShard({ slots, ranges }: SlotMap, shard: number): string | undefined {
-  const slot = slots[shard]!;
-  return ranges.find(({ first, last }) => first <= slot && slot <= last)?.address;
 }
 
 // A server that does not know its own address leaves the host out: it is the host that we asked.

@@ -13,7 +13,11 @@ export async function askPersistence(node: RedisNode, withinMs: number): Promise
   // No pipeline: ioredis copies all of its commands into each.
   const asked = Promise.all([node.client.time(), node.client.info('persistence')]);
   const [time, persistence] = await withTimeout(node.clock, withinMs, asked);
-  return { nowMs: redisTimeMs(time), persistence, mark: writtenMark(node.runId(), persistence) };
+  const [, writes] = /^rdb_changes_since_last_save:(\d+)/m.exec(persistence) ?? [];
+  // Redis counts anew with each snapshot.
+  const [, savedAt = ''] = /^rdb_last_save_time:(\d+)/m.exec(persistence) ?? [];
+  const mark = writes === undefined ? '' : `${node.runId()} ${savedAt} ${writes}`;
+  return { nowMs: redisTimeMs(time), persistence, mark };
 }
 
 /**
@@ -45,11 +49,4 @@ function askTogether(node: RedisNode, withinMs: number): Promise<WriteLook> {
   const asked = underWay.get(node) ?? askPersistence(node, withinMs).finally(() => underWay.delete(node));
   underWay.set(node, asked);
   return asked;
-}
-
-/** Redis counts anew with each snapshot. */
-function writtenMark(runId: string, persistence: string): string {
-  const [, writes] = /^rdb_changes_since_last_save:(\d+)/m.exec(persistence) ?? [];
-  const [, savedAt = ''] = /^rdb_last_save_time:(\d+)/m.exec(persistence) ?? [];
-  return writes === undefined ? '' : `${runId} ${savedAt} ${writes}`;
 }

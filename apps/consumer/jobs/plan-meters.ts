@@ -1,4 +1,4 @@
-import { byHalves } from '../../../shared/books/by-halves.ts';
+import { byHalves, requireReady } from '../../../shared/books/by-halves.ts';
 import { allowWorkspace } from '../../../shared/books/usage/allowed-workspace.ts';
 import type { UsageStores } from '../../../shared/books/usage/query.ts';
 import {
@@ -9,7 +9,6 @@ import {
   type HourUsage,
   type MeterDestination,
 } from '../../../shared/books/meters/plan.ts';
-import { ApiError } from '../../../shared/contract/errors.ts';
 import { booksWatermark } from '../../../shared/events/watermark.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
@@ -97,10 +96,6 @@ async function planSome(stores: Stores, destination: Noted, run: Run, log: Logge
     await backfill(sql, destination, nowMs);
     return false;
   }
-  const requireBooks = async () => {
-    signal.throwIfAborted();
-    if (!(await books.ready())) throw new ApiError('usage_unavailable');
-  };
   for (let page = 0; page < PAGES_AT_ONCE; page++) {
     signal.throwIfAborted();
     const last = planned.get(destination.id) ?? { day: '0001-01-01', billingId: '' };
@@ -112,7 +107,11 @@ async function planSome(stores: Stores, destination: Noted, run: Run, log: Logge
     const ofDay = days.filter(({ day }) => day === days[0]!.day);
     if (ofDay.length === 0) return true;
     planned.set(destination.id, ofDay.at(-1)!);
-    const failed = await byHalves(ofDay, (some) => planDay(stores, destination, some, run), requireBooks);
+    const failed = await byHalves(
+      ofDay,
+      (some) => planDay(stores, destination, some, run),
+      () => requireReady(books, signal),
+    );
     for (const { item, error } of failed)
       log.error({ error, destinationId: destination.id, ...item }, 'usage of a day can not be planned');
     run.failed += failed.length;

@@ -1,5 +1,4 @@
-import { byHalves } from '../../../shared/books/by-halves.ts';
-import { ApiError } from '../../../shared/contract/errors.ts';
+import { byHalves, requireReady } from '../../../shared/books/by-halves.ts';
 import { readRows, type Books } from '../../../shared/stores/clickhouse.ts';
 import { columnsOfEvent, lineOfEvent, sumsOfLine } from '../../../shared/books/sums/day-sums.ts';
 import { dayOf } from '../../../shared/events/event.ts';
@@ -31,16 +30,16 @@ export const AFTER_DAY_END_MS = 10 * 60_000;
 export async function rollUp({ sql, books }: Stores, nowMs: number, signal: AbortSignal): Promise<void> {
   let last: Position = { id: '', day: '0001-01-01' };
   const failures: unknown[] = [];
-  const requireBooks = async () => {
-    signal.throwIfAborted();
-    if (!(await books.ready())) throw new ApiError('usage_unavailable');
-  };
   for (;;) {
     signal.throwIfAborted();
     const days = await nextChangedDays(sql, last, dayOf(nowMs - AFTER_DAY_END_MS));
     if (days.length === 0) break;
     // Those that fail alone are left marked, and hold up no others.
-    const failed = await byHalves(days, (some) => rollUpDays({ sql, books }, some), requireBooks);
+    const failed = await byHalves(
+      days,
+      (some) => rollUpDays({ sql, books }, some),
+      () => requireReady(books, signal),
+    );
     failures.push(...failed.map(({ error }) => error));
     last = days.at(-1)!;
   }

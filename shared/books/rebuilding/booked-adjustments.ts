@@ -19,20 +19,15 @@ export async function readInOrder(
     const booked = await readRows<[number: number, day: string]>(stores.books, ADJUSTMENTS, record);
     const numbersBooked = new Set(booked.map(([number]) => number));
     const numbersLacking = Array.from({ length: last }, (_, i) => i + 1).filter((number) => !numbersBooked.has(number));
-    const lacking = await firstOf(stores.sql, record, numbersLacking);
-    if (lacking === undefined) continue;
+    const [first] = await stores.sql<{ number: number }[]>`
+      select number from adjustments where billing_id = ${record.id} and number = any(${numbersLacking}) order by number limit 1`;
+    if (!first) continue;
+    const lacking = first.number;
     const counted = { epoch: ALL_EPOCHS, sequences: new Map(), adjustment: lacking - 1, atMs: 0 };
     const daysByEvents = booked.filter(([number]) => number > lacking).map(([, day]) => day);
     for (const [id, one] of await readBooked(stores, [{ ...record, counted, daysByEvents }])) found.set(id, one);
   }
   return found;
-}
-
-/** The first of some numbers of adjustments that Postgres has. */
-async function firstOf(sql: Query, { id }: RecordRef, numbers: number[]): Promise<number | undefined> {
-  const [row] = await sql<{ number: number }[]>`
-    select number from adjustments where billing_id = ${id} and number = any(${numbers}) order by number limit 1`;
-  return row?.number;
 }
 
 const ADJUSTMENTS = `

@@ -82,22 +82,20 @@ function readHold(
   nowMs: number,
 ): BookedHold {
   const [micros, endsAt = last, , owned = ''] = text === '' ? ['0'] : text.split(END);
+  const ownedIn = [...owned.matchAll(/(\d+):(\d+) /g)].map(([, ...one]) => one.map(Number) as [number, number]);
+  const limits = text.split(END).slice(FIELDS_BEFORE_LIMITS).join(END);
   const end = endOf(capture, charge, release);
   const reserved = end ? 0 : Number(micros);
   return {
     id,
     keyId,
     usageName,
-    ...(!end && { open: { micros: reserved, owned: ownedIn(owned), endsAtMs: Number(endsAt) } }),
-    text: end ? [end.how, end.usage, endsAt, end.late, end.how === 'released' ? '' : limitsIn(text)].join(END) : text,
+    ...(!end && { open: { micros: reserved, owned: ownedIn, endsAtMs: Number(endsAt) } }),
+    text: end ? [end.how, end.usage, endsAt, end.late, end.how === 'released' ? '' : limits].join(END) : text,
     keptSeconds: Math.max(1, Math.ceil((Number(last) + KEPT_MS - nowMs) / 1000)),
     heldChangeMicros: isWhole ? reserved - Number(held) : 0,
     costChangeMicros: (end?.usage ?? 0) - Number(cost),
   };
-}
-
-function ownedIn(text: string): [number: number, micros: number][] {
-  return [...text.matchAll(/(\d+):(\d+) /g)].map(([, number, micros]) => [Number(number), Number(micros)]);
 }
 
 type End = { how: string; usage: number; late: string };
@@ -114,10 +112,6 @@ function endOf(capture: LineOfEnd, charge: LineOfEnd, release: LineOfEnd): End |
 
 // The last of the fields of a hold's text (lua/parts/holds.lua), which has no end of its own.
 const FIELDS_BEFORE_LIMITS = 8;
-
-function limitsIn(text: string): string {
-  return text.split(END).slice(FIELDS_BEFORE_LIMITS).join(END);
-}
 
 const IS_CAPTURE = `(kind = 'capture' and detail != 'charged' or kind = 'correction' and detail != 'lost')`;
 const IS_CHARGE = `(kind = 'capture' and detail = 'charged')`;

@@ -87,7 +87,9 @@ async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: Wr
   const holds = await restoreHolds(stores, records, booked, grant);
   // One that is not set aside and never had a line is what it has to be.
   const known = records.filter(({ billing: { id }, mark }) => mark !== '' || booked.get(id)!.lastMicros !== undefined);
-  await mapLimited(pagesOf(known), SCRIPTS_AT_ONCE, async (page) => {
+  const byShard = Map.groupBy(known, ({ billing }) => billing.shard);
+  const pages = [...byShard.values()].flatMap((some) => chunks(some, RECORDS_PER_SCRIPT));
+  await mapLimited(pages, SCRIPTS_AT_ONCE, async (page) => {
     const [{ mark, billing }] = page as [SetAside];
     const { shard } = billing;
     const { epoch } = grant(shard);
@@ -100,12 +102,6 @@ async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: Wr
     const answers = await write(redis, 'rebuild', shard, keys, [epoch, mark, ...args], grant);
     if (answers.some((answer) => answer !== 'OK')) throw new Error('a record was set aside by another process');
   });
-}
-
-/** Records of one shard each. */
-function pagesOf(records: SetAside[]): SetAside[][] {
-  const byShard = Map.groupBy(records, ({ billing }) => billing.shard);
-  return [...byShard.values()].flatMap((some) => chunks(some, RECORDS_PER_SCRIPT));
 }
 
 /** Throws where the books have yet to get some of the lines that a record has given. */
@@ -136,7 +132,10 @@ async function restoreHolds(
     const byShard = Map.groupBy(page, ([id]) => byId.get(id)!.billing.shard);
     await mapLimited([...byShard], SCRIPTS_AT_ONCE, async ([shard, ofShard]) => {
       const keys = ofShard.map(([id]) => byId.get(id)!.billing).flatMap((one) => [billingKey(one), ...holdKeys(one)]);
-      const args = ofShard.flatMap(([, some]) => [some.length, ...some.flatMap(argsOfHold)]);
+      const args = ofShard.flatMap(([, some]) => [
+        some.length,
+        ...some.flatMap(({ id, text, open, keptSeconds }) => [id, text, open?.endsAtMs ?? '', keptSeconds]),
+      ]);
       await write(redis, 'restore-holds', shard, keys, [records[0]!.mark, ...args], grant);
     });
     for (const [id, some] of page) {
@@ -146,10 +145,6 @@ async function restoreHolds(
     }
   }
   return found;
-}
-
-function argsOfHold({ id, text, open, keptSeconds }: BookedHold) {
-  return [id, text, open?.endsAtMs ?? '', keptSeconds];
 }
 
 function noHolds(): Holds {

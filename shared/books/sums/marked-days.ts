@@ -23,7 +23,9 @@ export async function markedDays(sql: Query, ids: string[]): Promise<Map<string,
 export async function markUnsummedDays({ sql, books }: { sql: Query; books: Books }): Promise<number> {
   let marked = 0;
   for (let after = ''; ;) {
-    const ids = await workspacesAfter(sql, after);
+    const rows = await sql<{ id: string }[]>`
+      select id from workspaces where id > ${after} order by id limit ${WORKSPACES_AT_ONCE}`;
+    const ids = rows.map(({ id }) => id);
     for await (const days of ids.length > 0 ? unsummedDays(books, ids) : []) {
       await markDays(sql, days);
       marked += days.length;
@@ -31,12 +33,6 @@ export async function markUnsummedDays({ sql, books }: { sql: Query; books: Book
     if (ids.length < WORKSPACES_AT_ONCE) return marked;
     after = ids.at(-1)!;
   }
-}
-
-async function workspacesAfter(sql: Query, after: string): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select id from workspaces where id > ${after} order by id limit ${WORKSPACES_AT_ONCE}`;
-  return rows.map(({ id }) => id);
 }
 
 // An event that is there twice, until its parts are merged, may mark a day that is summed up: that costs one look.

@@ -1,4 +1,3 @@
-import type { ClickHouseSettings } from '@clickhouse/client';
 import { ApiError } from '../../contract/errors.ts';
 import type { Books } from '../../stores/clickhouse.ts';
 import { dayOf } from '../../events/event.ts';
@@ -66,7 +65,12 @@ export async function readOutcomes(books: Books, question: OutcomeQuestion, most
       mostRows: most.rows + 1,
     },
     format: 'JSONEachRow',
-    clickhouse_settings: atMost(most),
+    // Each group is a row of the answer, which is refused when it has more.
+    clickhouse_settings: {
+      max_rows_to_group_by: String(most.rows),
+      group_by_overflow_mode: 'throw',
+      max_rows_to_read: String(most.read),
+    },
   });
   const rows = await booksAnswer(async () => (await answer).json<CountRow>()).catch((error: unknown) => {
     throw error instanceof ApiError && error.errorName === 'usage_too_large' ? tooManyRows(most) : error;
@@ -113,11 +117,6 @@ function fromEvents({ groupBy, filters, keyIds }: OutcomeQuestion): string {
     where workspace_id = {workspace:String} and day between {firstDay:Date} and {lastDay:Date} and ${IS_VALID_CALL}
       and time >= toDateTime64({from:UInt32}, 3, 'UTC') and time < toDateTime64({to:UInt32}, 3, 'UTC')
       ${filters.key === undefined ? '' : 'and key_id = {key:String}'} ${ofKeys(keyIds)}`;
-}
-
-/** Each group is a row of the answer, which is refused when it has more. */
-function atMost({ rows, read }: OutcomeLimits): ClickHouseSettings {
-  return { max_rows_to_group_by: String(rows), group_by_overflow_mode: 'throw', max_rows_to_read: String(read) };
 }
 
 function tooManyRows({ rows, read }: OutcomeLimits): ApiError {
