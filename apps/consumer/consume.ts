@@ -48,7 +48,7 @@ export function makeDelivery(
   const { metrics, log, telemetry = noTelemetry, clock } = options;
   return {
     deliver: telemetry.batch(spans.consume, async (batch: CarriedEvent[], signal: AbortSignal) => {
-      const oldestMs = oldest(batch);
+      const oldestMs = batch.reduce((min, event) => Math.min(min, event.timeMs), Infinity);
       for (const { what, work } of events)
         await retry(clock, signal, log, what, () => {
           // Also while a step fails: the books grow old meanwhile.
@@ -98,8 +98,4 @@ export function stepsOf(options: DeliverOptions): Steps {
       { what: 'notifying webhooks of limits', work: makeNotifyLimits(sql, clock) },
     ],
   };
-}
-
-function oldest(events: CarriedEvent[]): number {
-  return events.reduce((min, event) => Math.min(min, event.timeMs), Infinity);
 }

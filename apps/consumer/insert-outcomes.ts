@@ -8,11 +8,11 @@ import {
   type CarriedOutcome,
   type OutcomeKind,
 } from '../../shared/events/outcome.ts';
+import { openAddresses } from '../../shared/events/sealed-addresses.ts';
 import type { Runtime } from '../../shared/runtime/run.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
-import { withAddresses } from './client-addresses.ts';
 
 // ClickHouse's own errors, such as of a query that was cut off, may pass; after so many it is the rows that it does not take.
 const REFUSED_AT_MOST = 10;
@@ -29,7 +29,11 @@ type Options = Runtime & { sql: Sql; redis: ShardedRedis; books: Books };
 export function makeInsertOutcomes({ sql, redis, books, metrics, log, clock }: Options) {
   let refused = 0;
   return async function insertOutcomes(outcomes: CarriedOutcome[]): Promise<void> {
-    const kept = outcomes.filter((one) => isKept(one, clock.now()));
+    // A row that is no longer kept would only make a partition of its own.
+    const kept = outcomes.filter((one) => {
+      const [timeMs, nowMs] = [timeOfOutcome(one), clock.now()];
+      return timeMs > nowMs - keptMs[one.kind] && timeMs < nowMs + CLOCKS_DIFFER_MS;
+    });
     for (const [kind, some] of Map.groupBy(kept, (one) => one.kind)) {
       try {
         const values = (await withAddresses(sql, redis, some)).map(outcomeRow);
@@ -47,8 +51,22 @@ export function makeInsertOutcomes({ sql, redis, books, metrics, log, clock }: O
   };
 }
 
-// A row that is no longer kept would only make a partition of its own.
-function isKept(outcome: CarriedOutcome, nowMs: number): boolean {
-  const timeMs = timeOfOutcome(outcome);
-  return timeMs > nowMs - keptMs[outcome.kind] && timeMs < nowMs + CLOCKS_DIFFER_MS;
+/**
+ * Opens the addresses that refusals carry, of workspaces that keep them, and takes off all others, just before they are inserted: a
+ * workspace that keeps none has none in the books.
+ */
+async function withAddresses(sql: Sql, redis: ShardedRedis, outcomes: CarriedOutcome[]): Promise<CarriedOutcome[]> {
+  const named = outcomes.flatMap((one) => (one.kind === 'refusal' && one.address !== '' ? [one] : []));
+  if (named.length === 0) return outcomes;
+  const ids = [...new Set(named.map(({ workspaceId }) => workspaceId))];
+  const rows = await sql<{ id: string }[]>`
+    select id from workspaces where id = any(${ids}) and keep_client_addresses`;
+  const keeping = new Set(rows.map(({ id }) => id));
+  const kept = named.filter(({ workspaceId }) => keeping.has(workspaceId));
+  const addresses = kept.map(({ address }) => address);
+  const open = await openAddresses(redis, addresses);
+  return outcomes.map((one) => {
+    if (one.kind !== 'refusal') return one;
+    return { ...one, address: keeping.has(one.workspaceId) ? open(one.address, one.id) : '' };
+  });
 }

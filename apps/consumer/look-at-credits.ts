@@ -14,7 +14,7 @@ const AGAIN_SECONDS = 5;
  * again after 5 s unless it is removed: when the process dies, or a shard is closed, somebody looks later.
  */
 export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger): DueLoop {
-  return startDueLoop({ clock: redis.clock, log }, 'looking at credits for webhooks', isDue, async () => {
+  return startDueLoop({ clock: redis.clock, log }, 'looking at credits for webhooks', someDue, async () => {
     const looks = await takeLooks(sql);
     for (const ofShard of Map.groupBy(looks, ({ shard }) => shard).values())
       await lookAt(sql, redis, ofShard).catch((error: unknown) =>
@@ -24,16 +24,14 @@ export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger
   });
 }
 
+const someDue = (sql: Sql) => sql`exists (select from credit_looks where look_at <= now())`;
+
 type Look = BillingRef & { mark: number };
 type Known = CreditRecord & {
   totalMicros: number;
   /** What has begun and is counted, or will be by the next turn. */
   grantedMicros: number;
 };
-
-function isDue(sql: Sql) {
-  return sql`exists (select from credit_looks where look_at <= now())`;
-}
 
 /** Takes notes that are due: nobody else looks at these records meanwhile. */
 export async function takeLooks(sql: Sql): Promise<Look[]> {

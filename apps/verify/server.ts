@@ -9,9 +9,9 @@ import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { isClient, knowClient } from '../../shared/http/strangers.ts';
 import { VERIFY_BODY_LIMIT } from '../../shared/verification/operation.ts';
 import { sendAnswer, type Answer } from './answer.ts';
-import { makeCalls, type Call, type CallOptions } from './calls.ts';
+import { makeCalls, type CallOptions } from './calls.ts';
 import { makeDocuments, type DocumentOptions } from './documents.ts';
-import { GATEWAY_PATH, makeGateway, type GatewayOptions } from './gateway/gateway.ts';
+import { GATEWAY_PATH, makeGateway, pathOf, type GatewayOptions } from './gateway/gateway.ts';
 
 type HandlerOptions = Verifier &
   GatewayOptions &
@@ -21,9 +21,6 @@ type HandlerOptions = Verifier &
     metrics: Metrics;
   };
 
-/** The id of a request, and when it came, by our monotonic clock. */
-type Came = { id: string; from: number };
-
 // One error for all calls: making one costs more than refusing the call.
 const overloaded = new ApiError('overloaded');
 
@@ -31,7 +28,8 @@ const overloaded = new ApiError('overloaded');
 export function makeHandler(options: HandlerOptions): RequestListener {
   const logFailure = logFailures(options.log, options.clock);
   const calls = makeCalls({ ...options, logFailure });
-  const answer = makeAnswer(options, calls);
+  const documents = makeDocuments(options);
+  const gateway = makeGateway(options);
 
   return (request, response) => {
     const started = options.clock.monotonic();
@@ -40,7 +38,7 @@ export function makeHandler(options: HandlerOptions): RequestListener {
     const route = calls.has(path) ? path : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
     // Refuse here, where it costs least: work for an answer that would come too late delays all the others.
     if (calls.has(path) && !options.hasRoom()) return send(failure(overloaded, id));
-    answer(request, path, id, started).then(finish, (thrown: unknown) => finish(failure(thrown, id)));
+    answerTo(request, path, id, started).then(finish, (thrown: unknown) => finish(failure(thrown, id)));
 
     function finish(answer: Answer): void {
       if (answer.status === 200 && route !== 'none') knowClient(request.socket);
@@ -67,19 +65,11 @@ export function makeHandler(options: HandlerOptions): RequestListener {
     const text = JSON.stringify(errorEnvelope(error, id));
     return { status: error.status, type: 'application/json', text, headers: error.headers };
   }
-}
 
-function makeAnswer(options: HandlerOptions, calls: ReturnType<typeof makeCalls>) {
-  const documents = makeDocuments(options);
-  const gateway = makeGateway(options);
-
-  return function answer(request: IncomingMessage, path: string, id: string, from: number): Promise<Answer> {
+  /** `from`: when the request came, by our monotonic clock. */
+  async function answerTo(request: IncomingMessage, path: string, id: string, from: number): Promise<Answer> {
     const call = calls.get(path);
-    if (call) return verify(request, path, call, { id, from });
-    return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : documents(request, path);
-  };
-
-  async function verify(request: IncomingMessage, path: string, call: Call, { id, from }: Came): Promise<Answer> {
+    if (!call) return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : documents(request, path);
     if (request.method !== 'POST') throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
     // Node joins repeated headers into one string; only Set-Cookie is an array.
     const headers = request.headers as Record<string, string | undefined>;
@@ -104,9 +94,4 @@ function makeAnswer(options: HandlerOptions, calls: ReturnType<typeof makeCalls>
  */
 function lacksItsBody(request: IncomingMessage): boolean {
   return !request.complete && request.readableLength === 0;
-}
-
-function pathOf(url: string): string {
-  const end = url.indexOf('?');
-  return end < 0 ? url : url.slice(0, end);
 }

@@ -26,12 +26,6 @@ export const windowOf = memoize((per: string): SlidingWindow | CalendarWindow =>
   return { ms: micros / 1_000, unitMicros, mark };
 });
 
-/** The window of a limit, where it slides. */
-export function slidingWindow(per: string): SlidingWindow | undefined {
-  const window = windowOf(per);
-  return 'ms' in window ? window : undefined;
-}
-
 /** Whose limit it is: that of a workspace counts for each of its keys. */
 export type LimitPlace = 'key' | 'workspace' | 'billing';
 

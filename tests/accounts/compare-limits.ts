@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import type { Redis } from 'ioredis';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
-import { slidingWindow, windowOf } from '../../shared/stores/limits.ts';
+import { windowOf } from '../../shared/stores/limits.ts';
 import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { doing } from './commands.ts';
@@ -48,7 +48,7 @@ const limitOf = fc
     shadow: fc.boolean(),
   })
   .map(({ unit, amount, per, timezone, usageName, shadow }) => {
-    const slides = slidingWindow(per) !== undefined;
+    const slides = 'ms' in windowOf(per);
     const limit = { unit, per, limit: unit === 'requests' ? amount : formatCredits(amount * 333_333) };
     return { ...limit, ...(!slides && { timezone }), ...(usageName && { usageName }), ...(shadow && { shadow }) };
   });

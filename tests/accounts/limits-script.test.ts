@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
-import { slidingWindow } from '../../shared/stores/limits.ts';
+import { windowOf, type SlidingWindow } from '../../shared/stores/limits.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { column, connectTestRedis } from '../helpers/world.ts';
 import { shown } from './compare-limits.ts';
@@ -32,7 +32,7 @@ test('what has fallen is exact to the micro-credit, of every limit and of the lo
     const [taken] = await one.verify({ micros: Number(model.limit()) });
     assert.is(taken!.status, 'VALID');
     model.take(model.limit(), noon);
-    const now = noon + (BigInt(slidingWindow(limit.per)!.ms) * 1_000n * share) / 1_000_003n;
+    const now = noon + (BigInt((windowOf(limit.per) as SlidingWindow).ms) * 1_000n * share) / 1_000_003n;
     await clock(now);
     assert.is((await one.verify(0))[0]!.states[0]!.remaining, model.remaining(now));
     await one.remove();

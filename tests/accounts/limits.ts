@@ -1,7 +1,7 @@
 // Limits as docs/accounts-design.md means them, with the arithmetic that decides in Redis, in exact integers. An amount is
 // micro-credits, or a million for a request: so a changed limit keeps its count. Time is in µs, or in the whole units of a window.
 import type { Limit } from '../../shared/contract/limits.ts';
-import { slidingWindow, windowOf, type CalendarWindow } from '../../shared/stores/limits.ts';
+import { windowOf, type CalendarWindow, type SlidingWindow } from '../../shared/stores/limits.ts';
 import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
 import { max, min } from './model.ts';
@@ -21,14 +21,15 @@ export type HeldCall = { micros: number; usageName: string; heldAt: bigint; bill
  */
 export class ModelLimit {
   readonly setting: Limit;
-  private readonly sliding: ReturnType<typeof slidingWindow>;
+  private readonly sliding: SlidingWindow | undefined;
   private level = 0n;
   /** Since when it falls, in units, which round up: what falls until the next call is never more than the time allows. Else its window. */
   private at = 0n;
 
   constructor(setting: Limit) {
     this.setting = setting;
-    this.sliding = slidingWindow(setting.per);
+    const window = windowOf(setting.per);
+    this.sliding = 'ms' in window ? window : undefined;
   }
 
   limit(): bigint {

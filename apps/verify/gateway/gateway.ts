@@ -30,7 +30,6 @@ export type GatewayOptions = {
   clock: Clock;
 };
 type Answer = { status: number; type: string; text: string; headers: Record<string, string> };
-type HeaderOf = (name: string) => string | undefined;
 
 export const GATEWAY_PATH = '/gateway/';
 
@@ -69,11 +68,14 @@ export function makeGateway(options: GatewayOptions) {
   async function decide(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
     const [, name = '', segment = '', appended = ''] = /^\/gateway\/([^/]*)\/?([^/]*)(.*)$/s.exec(path) ?? [];
     const dialect = dialectOf(name);
-    const header: HeaderOf = (name) => request.headers[name] as string | undefined;
+    const header = (name: string) => request.headers[name] as string | undefined;
     const { original } = dialect;
     const asksFor = pathOf(original ? (header(original.uri) ?? '') : appended.replace(/^\/*/, '/'));
     // The gateway may have chosen the policy by another reading than that of the API, which gets the path as it is.
-    if (isAmbiguousPath(asksFor)) return refuseAmbiguous(dialect);
+    if (isAmbiguousPath(asksFor)) {
+      if (dialect.only401And403) return { status: 403, type: 'text/plain', text: '', headers: {} };
+      throw ambiguous;
+    }
     const peer = request.socket.remoteAddress;
     const clientAddress = options.clientAddress(peer, header(dialect.address));
     // Where the gateway names no end client, or may not, it is the gateway's own.
@@ -106,8 +108,9 @@ export function makeGateway(options: GatewayOptions) {
       const nowMs = clock.now();
       const refused = refusedFor(decision);
       if (refused) return refuse(refused, { dialect, requestId, nowMs, decision, outOfCredits });
-      const holdId = policy.billing?.hold && holdIdOf(decision);
-      return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, nowMs, holdId) };
+      // A key without a billing record holds nothing.
+      const { hold } = policy.billing?.hold ? (JSON.parse(decision.body) as { hold?: { id: string } }) : {};
+      return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, nowMs, hold?.id) };
     });
   }
 
@@ -135,22 +138,13 @@ const tokenMessages: Partial<Record<ErrorName, string>> = {
   permission_missing: "The gateway's access token (X-Keytally-Token) lacks the permission key:verify.",
 };
 
-function pathOf(uri: string): string {
+/** An address without its query. */
+export function pathOf(uri: string): string {
   return uri.split('?', 1)[0]!;
 }
 
 function routeOf(method = '', path: string): string {
   return hideSecrets(`${method} ${path}`.replace(/[^ -~]/g, '?')).slice(0, 1024);
-}
-
-function refuseAmbiguous({ only401And403 }: Dialect): Answer {
-  if (only401And403) return { status: 403, type: 'text/plain', text: '', headers: {} };
-  throw ambiguous;
-}
-
-// A key without a billing record holds nothing.
-function holdIdOf({ body }: Decision): string | undefined {
-  return (JSON.parse(body) as { hold?: { id: string } }).hold?.id;
 }
 
 type Refusing = {

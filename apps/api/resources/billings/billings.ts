@@ -14,7 +14,7 @@ import { mayUse, requireWorkspace } from '../access/access.ts';
 import { answered, columnsOf, matching, present, stored, tableOf, without, type Row } from '../rows.ts';
 import { readTurned } from '../../sync/accounts.ts';
 import type { Alert } from '../../../../shared/contract/alerts.ts';
-import { slidingWindow } from '../../../../shared/stores/limits.ts';
+import { windowOf } from '../../../../shared/stores/limits.ts';
 
 const settings = without(billing, ['usedCredits', 'availableCredits', 'heldCredits', 'expiredCredits']);
 
@@ -183,7 +183,7 @@ export function checkedAlerts<Given extends Alert[] | null | undefined>(field: s
 
 /** What an answer says besides of the alerts of a record: those that are never told, because they name no limit that it has. */
 export function alertWarnings({ alerts, limits }: BillingRow): { warnings?: ErrorDetail[] } {
-  const watched = new Set((limits ?? []).filter(({ per }) => !slidingWindow(per)).map(({ name }) => name));
+  const watched = new Set((limits ?? []).filter(({ per }) => !('ms' in windowOf(per))).map(({ name }) => name));
   const message = 'names no limit of the record for days, a week, a month or a year, so the alert is never told';
   const warnings = (alerts ?? []).flatMap(({ when: { limit } }, i) =>
     limit === undefined || watched.has(limit) ? [] : [{ path: `/alerts/${i}/when/limit`, message }],
