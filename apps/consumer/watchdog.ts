@@ -16,16 +16,8 @@ type WatchdogOptions = Runtime & {
  * Watches the progress of reading Kafka. When events wait, all stores answer, and still no offset moves for `afterMs`,
  * something in this process hangs, and only a new process helps.
  */
-export function startWatchdog({
-  kafka,
-  assigned,
-  reachable,
-  afterMs,
-  metrics,
-  log,
-  clock,
-  stuck,
-}: WatchdogOptions): Running {
+export function startWatchdog(options: WatchdogOptions): Running {
+  const { kafka, assigned, afterMs, metrics, log, clock } = options;
   let before = '';
   let movedAtMs = clock.monotonic();
   return startLoop(clock, Math.min(5_000, afterMs / 5), log, 'watching the progress in Kafka', async () => {
@@ -39,9 +31,9 @@ export function startWatchdog({
     const ours = assigned().size > 0 ? all.filter(({ partition }) => assigned().has(partition)) : all;
     const state = ours.map(({ partition, committed }) => `${partition}:${committed}`).join(' ');
     const waiting = ours.some(({ committed, end }) => end > committed);
-    if (state !== before || !waiting || !(await reachable().catch(() => false))) movedAtMs = lookedAtMs;
+    if (state !== before || !waiting || !(await options.reachable().catch(() => false))) movedAtMs = lookedAtMs;
     before = state;
     if (lookedAtMs - movedAtMs > afterMs)
-      stuck(new Error(`events wait in Kafka and no offset has moved for ${afterMs / 1000} s`));
+      options.stuck(new Error(`events wait in Kafka and no offset has moved for ${afterMs / 1000} s`));
   });
 }

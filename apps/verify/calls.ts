@@ -6,10 +6,14 @@ import { bodyValidator, parameterValidator } from '../../shared/contract/validat
 import { readJson } from '../../shared/http/read-json.ts';
 import { makeVerifyBatch, type BatchCall } from '../../shared/verification/batch.ts';
 import type { Cancel } from '../../shared/verification/cancel-calls.ts';
-import { cancelOperation } from '../../shared/verification/cancel-operation.ts';
 import type { HoldCalls } from '../../shared/verification/hold-calls.ts';
 import { captureOperation, extendOperation, releaseOperation } from '../../shared/verification/hold-operations.ts';
-import { verifyBatchOperation, verifyBatchOuterBody, verifyOperation } from '../../shared/verification/operation.ts';
+import {
+  cancelOperation,
+  verifyBatchOperation,
+  verifyBatchOuterBody,
+  verifyOperation,
+} from '../../shared/verification/operation.ts';
 import { decided, type Answer } from './answer.ts';
 
 export const operations = [

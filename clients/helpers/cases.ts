@@ -40,7 +40,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { refusalTable } from '../../apps/api/generate/refusals.ts';
-import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
+import { CANCEL_PATH } from '../../shared/verification/operation.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
 import { atEnd } from '../../tests/helpers/at-end.ts';
 import { makeEndClients, type EndClients } from '../../tests/helpers/end-clients.ts';

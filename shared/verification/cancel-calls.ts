@@ -6,7 +6,7 @@ import { keyspace } from '../stores/keyspace.ts';
 import { formatCredits } from '../values/credits.ts';
 import { placeOfKey } from '../values/key-text.ts';
 import { idempotencyHashOf } from './call-fields.ts';
-import type { CancelBody } from './cancel-operation.ts';
+import type { CancelBody } from './operation.ts';
 import { makeSlots } from './slots.ts';
 import { workspacesOf } from './script-protocol.ts';
 import { batchScriptCalls, throwUndecided, type BatchOptions, type BatchScript } from './script-batches.ts';

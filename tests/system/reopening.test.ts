@@ -12,7 +12,7 @@ import { keyspace } from '../../shared/stores/keyspace.ts';
 import { historyOf, prunedJob } from '../../shared/stores/postgres-history.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
-import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
+import { CANCEL_PATH } from '../../shared/verification/operation.ts';
 import { booksProxy } from '../helpers/books-proxy.ts';
 import { makeHastyClock } from '../helpers/clock.ts';
 import { metric } from '../helpers/metric.ts';

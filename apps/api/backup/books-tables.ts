@@ -52,13 +52,13 @@ export async function* readBooksTable(client: Client, table: BooksTable, beforeM
   const order = table.key.map((column) => column.name).join(', ');
   for (const { id } of partitions) {
     for (let after: string[] | undefined, more = true; more;) {
-      const rows = await readBytes(
-        client,
-        `select ${table.columns.join(', ')} from ${name}
+      const { stream } = await client.exec({
+        query: `select ${table.columns.join(', ')} from ${name}
          where _partition_id = {id:String} ${isOld} ${after ? `and (${isAfter(table.key)})` : ''}
          order by ${order} limit ${ROWS_AT_ONCE} with ties format TabSeparated`,
-        { id, beforeMs, ...Object.fromEntries((after ?? []).map((value, i) => [`k${i}`, value])) },
-      );
+        query_params: { id, beforeMs, ...Object.fromEntries((after ?? []).map((value, i) => [`k${i}`, value])) },
+      });
+      const rows = await buffer(stream);
       if (rows.length > 0) yield { table: table.table, rows };
       more = countRows(rows) >= ROWS_AT_ONCE;
       if (more) after = keyOfLast(rows, table);
@@ -125,21 +125,15 @@ function isAfter(key: BooksTable['key'], from = 0): string {
 
 function keyOfLast(rows: Buffer, { columns, key }: BooksTable): string[] {
   const last = rows.toString('utf8', rows.lastIndexOf(10, rows.length - 2) + 1, rows.length - 1).split('\t');
-  return key.map(({ name }) => unescape(last[columns.indexOf(name)]!));
+  return key.map(({ name }) =>
+    last[columns.indexOf(name)]!.replace(/\\(.)/gs, (_, letter: string) => escaped[letter] ?? letter),
+  );
 }
 
 const escaped: Record<string, string> = { t: '\t', n: '\n', r: '\r', b: '\b', f: '\f', 0: '\0' };
-function unescape(field: string): string {
-  return field.replace(/\\(.)/gs, (_, letter: string) => escaped[letter] ?? letter);
-}
 
 async function read<Row>(client: Client, query: string, params: Record<string, unknown> = {}): Promise<Row[]> {
   return (await client.query({ query, query_params: params, format: 'JSONEachRow' })).json<Row>();
-}
-
-async function readBytes(client: Client, query: string, params: Record<string, unknown>): Promise<Buffer> {
-  const { stream } = await client.exec({ query, query_params: params });
-  return buffer(stream);
 }
 
 function nameOf(table: string): string {

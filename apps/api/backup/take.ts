@@ -38,12 +38,18 @@ export async function takeBackup(
   const tables = await booksTables(books.client);
   const { tx, end } = await takeSnapshot(sql);
   try {
-    const header = await makeHeader(
-      stores,
-      tx,
-      beforeMs,
-      tables.map(({ table, columns }) => [table, columns]),
-    );
+    const [{ at }] = await tx<[{ at: Date }]>`select now() as at`;
+    const ofBooks = tables.map(({ table, columns }): [string, string[]] => [table, columns]);
+    const header: Header = {
+      format: 1,
+      keytally: stores.version,
+      usageBefore: new Date(beforeMs).toISOString(),
+      settingsAt: at.toISOString(),
+      migrations: await appliedMigrations(tx, books.client),
+      tables: { ...(await postgresTables(tx)), ...Object.fromEntries(ofBooks) },
+      sequences: await readSequences(tx),
+      sealedUnder: await masterKeysUsed(tx),
+    };
     const parts = async function* (): AsyncGenerator<Part> {
       for (const [table, columns] of Object.entries(header.tables).filter(([table]) => isOfPostgres(table)))
         yield* readPostgresTable(tx, table, columns);
@@ -84,25 +90,6 @@ export async function masterKeysUsed(tx: Query): Promise<string[]> {
       union select sealed_under from payment_sources where deleted_at is null) as sealed
     where sealed_under is not null order by 1`;
   return rows.map(({ name }) => name);
-}
-
-async function makeHeader(
-  { books, version }: Stores & { version: string },
-  tx: Query,
-  beforeMs: number,
-  ofBooks: [string, string[]][],
-): Promise<Header> {
-  const [{ at }] = await tx<[{ at: Date }]>`select now() as at`;
-  return {
-    format: 1,
-    keytally: version,
-    usageBefore: new Date(beforeMs).toISOString(),
-    settingsAt: at.toISOString(),
-    migrations: await appliedMigrations(tx, books.client),
-    tables: { ...(await postgresTables(tx)), ...Object.fromEntries(ofBooks) },
-    sequences: await readSequences(tx),
-    sealedUnder: await masterKeysUsed(tx),
-  };
 }
 
 /** Waits until the books hold all events from before a moment; gives up when they stand still for `patienceMs`. */

@@ -1,7 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { CANCEL_PATH } from '../../../shared/verification/cancel-operation.ts';
-import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
+import { CANCEL_PATH, VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { request } from '../../../tests/helpers/world.ts';

@@ -1,10 +1,9 @@
-import { cancelOperation } from '../../../../shared/verification/cancel-operation.ts';
 import {
   captureOperation,
   extendOperation,
   releaseOperation,
 } from '../../../../shared/verification/hold-operations.ts';
-import { verifyOperation, verifyBatchOperation } from '../../../../shared/verification/operation.ts';
+import { cancelOperation, verifyOperation, verifyBatchOperation } from '../../../../shared/verification/operation.ts';
 import { readPatience } from '../../../../shared/verification/patience.ts';
 import { shared } from '../../http/route.ts';
 
