@@ -18,12 +18,8 @@ export type Decision = {
   body: string;
   /** What is known of the key; undefined where the caller has no such key. */
   lookup?: Lookup;
-  /** Used credits of the billing record after this call; undefined without one. */
-  usedMicros?: number | undefined;
   /** What may still be used of it: its limit, less what is used and held; undefined without a limit. */
   leftMicros?: number | undefined;
-  /** The sequence number of this call's debit in the epoch of the lookup; undefined where it made none. */
-  sequence?: number | undefined;
   rateLimit?: RateLimit | undefined;
   /** The limit that refused it. */
   limitedBy?: LimitedBy | undefined;
@@ -60,7 +56,6 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
 
   const { keyPart } = lookup;
   const amounts = amountsIn(answer.fields.usedMicros, lookup);
-  const { sequence } = answer.fields;
   const perSecond = rateLimitOf(answer);
   const limits = answer.limits && lookup.limits && limitsOf(answer, lookup, perSecond, body);
   const isFirst = answer.limits?.askedAtTicks === '';
@@ -87,9 +82,7 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
     reason: why,
     body: `${json}}`,
     lookup,
-    usedMicros: amounts?.usedMicros,
     leftMicros: amounts && leftOf(amounts),
-    sequence: sequence === '' ? undefined : Number(sequence),
     rateLimit,
     limitedBy,
     wouldRefuse: answer.limits?.wouldRefuse && isFirst ? limits?.filter((one) => one.wouldRefuse) : undefined,
