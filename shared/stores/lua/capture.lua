@@ -13,9 +13,7 @@
 --       2 not after: Redis time in ms
 --       3 "1" when the outbox is full
 --       4.. one per call, packed: what, amount, id, epoch, known, billingId, trace, micros, endsAtMs, onExpiry,
---           openedMs, keyId, usageName; what is "capture", "release" or "extend", amount the usage in micro-credits, or for how many ms
---           it is extended from now on, known what was answered with the settings that the caller keeps, "" without any, trace what a
---           line has behind its id, "" of a call that is not traced
+--           openedMs, keyId, usageName
 -- Gives {"OK", now in ms, then two per call: its fields between \31, and the settings of the record, "" where nothing was done, or
 --       the caller has them}
 --       These fields: status, detail, amounts, endsAtMs, known. With known the caller keeps the settings; "": it must not. The

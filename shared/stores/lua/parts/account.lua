@@ -9,7 +9,6 @@
 --                                counters: those of limits that were read, by their names in Redis
 --         isNumber(account)      whether it became a plain record again
 --         usedTextOf(account)    the text of the field u
---         writeHot(account)      writes it, and the number of its last line
 --         appendEntry(outbox, text, events)      appends the JSON of so many events, a line each, as one entry
 --         appendLines(outbox, lines)     the same of lines
 --         amountsOf(account)     used, held, total and expired, with spaces between
@@ -68,10 +67,6 @@ local function usedTextOf(account)
     values[at - 2], values[at - 1], values[at] = class.number, class.left, class.used
   end
   return '@' .. account.settings .. '\0' .. packTexts(sub(DOUBLES, 1, 1 + #values), unpack(values))
-end
-
-local function writeHot(account)
-  call('HSET', account.billingKey, 'u', usedTextOf(account), 'n' .. account.epoch, format('%d', account.sequence))
 end
 
 local function appendEntry(outbox, text, events)

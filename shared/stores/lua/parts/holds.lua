@@ -14,7 +14,6 @@
 --                                         account.crossed
 --         settledHold(account, id)        { how, usage, endsAtMs, late, limits } of a settled one; how is captured, charged, released or
 --                                         expired; nil of an unknown one
---         keepSettled(account, id, settled)   remembers it
 --         holdLine(account, hold, line)   adds a line of a hold, with the next number: { kind, cost, micros, detail, more };
 --                                         more is what its JSON has besides, hold.trace what the call that settles it begins its line with
 --         openHolds(account)              how many are open
@@ -58,10 +57,6 @@ local function putHold(account, hold)
   account.untilMs = min(account.untilMs, hold.endsAtMs)
 end
 
-local function keepSettled(account, id, settled)
-  account.holdWrites.settled[id] = settled
-end
-
 local function correctLater(account, hold, noted, usage)
   if noted.limits == '' or noted.held == usage then return end
   local corrections = account.holdWrites.corrections or {}
@@ -91,7 +86,7 @@ local function closeHold(account, hold, how, usage)
   correctLater(account, hold, { limits = hold.limits, held = hold.micros }, usage)
   -- What is captured after its end is corrected once more, and what the books have as captured, too.
   local limits = how ~= 'released' and hold.limits or ''
-  keepSettled(account, hold.id, { how = how, usage = usage, endsAtMs = hold.endsAtMs, late = '', limits = limits })
+  account.holdWrites.settled[hold.id] = { how = how, usage = usage, endsAtMs = hold.endsAtMs, late = '', limits = limits }
 end
 
 local function settledHold(account, id)

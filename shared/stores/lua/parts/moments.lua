@@ -134,7 +134,7 @@ end
 
 local function writeAccount(account)
   local billingKey = account.billingKey
-  writeHot(account)
+  call('HSET', billingKey, 'u', usedTextOf(account), 'n' .. account.epoch, format('%d', account.sequence))
   if account.holdWrites then writeHolds(account) elseif not account.hasState then return end
   for _, counters in pairs(account.counters) do writeCounters(counters) end
   if account.hasState and isNumber(account) then call('HDEL', billingKey, 't')

@@ -47,9 +47,9 @@ local function captureLate(account, hold, usage, settled)
   if account.used + change < 0 then return 'CONFLICT', 'given back' end
   if change < 0 then giveBack(account, -change) else draw(account, change) end
   correctLater(account, hold, { limits = settled.limits, held = settled.usage }, usage)
-  keepSettled(account, hold.id, {
+  account.holdWrites.settled[hold.id] = {
     how = 'captured', usage = usage, endsAtMs = settled.endsAtMs, late = '1', limits = settled.limits,
-  })
+  }
   if settled.how == 'charged' then tell(account, hold, { kind = 'correction', cost = change, micros = 0 })
   else tell(account, hold, { kind = 'capture', cost = usage, micros = 0, detail = 'late' }) end
   return 'OK', '1', settled.endsAtMs
@@ -60,13 +60,13 @@ local function captureLost(account, hold, usage)
   if account.used + usage > MAX_MICROS then return 'TOO_LARGE' end
   local late = nowMs >= hold.endsAtMs and '1' or ''
   draw(account, usage)
-  keepSettled(account, hold.id, { how = 'captured', usage = usage, endsAtMs = hold.endsAtMs, late = late })
+  account.holdWrites.settled[hold.id] = { how = 'captured', usage = usage, endsAtMs = hold.endsAtMs, late = late }
   tell(account, hold, { kind = 'capture', cost = usage, micros = 0, detail = late ~= '' and 'late' or nil })
   return 'OK', late, hold.endsAtMs
 end
 
 local function releaseLost(account, hold)
-  keepSettled(account, hold.id, { how = 'released', usage = 0, endsAtMs = hold.endsAtMs, late = '' })
+  account.holdWrites.settled[hold.id] = { how = 'released', usage = 0, endsAtMs = hold.endsAtMs, late = '' }
   tell(account, hold, { kind = 'release', cost = 0, micros = 0 })
   return 'OK', '', hold.endsAtMs
 end
