@@ -1,4 +1,4 @@
-import type { RequestListener, Server } from 'node:http';
+import type { RequestListener, Server, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -12,7 +12,7 @@ const stops: (() => Promise<void>)[] = [];
 test.after(async () => void (await Promise.all(stops.map((stop) => stop()))));
 
 test('hundreds of connections that are late at the same moment are refused some at a time, each with 408', async () => {
-  const { server, port } = await serve((_request, response) => response.end());
+  const { server, port } = await serve((_request, response) => response.end(), { headersMs: 300 });
   const accepted: Socket[] = [];
   server.on('connection', (socket: Socket) => accepted.push(socket));
   const clients = Array.from({ length: CONNECTIONS }, () => connect(port, '127.0.0.1'));
@@ -33,10 +33,11 @@ test('hundreds of connections that are late at the same moment are refused some 
 
 test('a head that is completed after its time makes no request beside the refusal', async () => {
   let requests = 0;
-  const { server, port } = await serve((_request, response) => {
+  const count = (_request: unknown, response: ServerResponse) => {
     requests += 1;
     response.end();
-  });
+  };
+  const { server, port } = await serve(count, { headersMs: 300 });
   const client = connect(port, '127.0.0.1');
   // It is on its way before the server refuses.
   server.prependListener('clientError', () => client.write('a\r\nHost: a\r\n\r\n'));
@@ -64,9 +65,9 @@ test('a request with several Host lines, or with none, is 400, however they are 
   assert.is(requests, 2);
 });
 
-async function serve(handle: RequestListener): Promise<{ server: Server; port: number }> {
+async function serve(handle: RequestListener, heads = {}): Promise<{ server: Server; port: number }> {
   const server = makeHttpServer(handle);
-  const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0, headersMs: 300 });
+  const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0, ...heads });
   stops.push(stop);
   return { server, port };
 }

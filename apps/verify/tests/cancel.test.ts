@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { CANCEL_PATH, VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import { request } from '../../../tests/helpers/world.ts';
+import { request, totalOf } from '../../../tests/helpers/world.ts';
 import { callsOf, must, type Answer, joinWorkspace } from '../../api/tests/helpers/calls.ts';
 
 // A verification is cancelled by its Idempotency-Key, on the verify server and on the api. tests/accounts has its arithmetic.
@@ -31,6 +31,11 @@ const said = async (answer: Promise<Answer>) => {
   const { body } = await answer;
   return body.error?.code ?? body.cancellation?.credits ?? body.status;
 };
+// They may lie on two days.
+const inAll = (rows: { totalBillingUsage: string; events: number }[]) => [
+  totalOf(rows),
+  rows.reduce((sum, { events }) => sum + events, 0),
+];
 const used = async (meter: string) => (await customers.billing(meter)).usedCredits;
 
 test('what a verification debited is given back once, on both servers, and the call is refused from then on', async () => {
@@ -44,8 +49,7 @@ test('what a verification debited is given back once, on both servers, and the c
     assert.equal([await said(call(key, name)), await used(meter)], [40952, '2.5']);
     await world.booked();
     const { id } = await customers.billing(meter);
-    const [row, ...rest] = await read(`/api/v1/usage?workspaceId=${workspaceId}&billingId=${id}`);
-    assert.equal([row.totalBillingUsage, row.events, rest.length], ['2.5', 2, 0]);
+    assert.equal(inAll(await read(`/api/v1/usage?workspaceId=${workspaceId}&billingId=${id}`)), ['2.5', 2]);
     assert.is((await read(`/api/v1/customer-billing/${id}/reconciliation`)).status, 'EXACT');
   }
 });
@@ -71,8 +75,7 @@ test('a cancelled call counts for no limit, also of a key without a meter; what 
   assert.equal([await said(cancel(key, name)), await said(call(key, newName()))], ['2.5', 'VALID']);
   await world.booked();
   const data = await read(`/api/v1/usage?workspaceId=${workspaceId}&groupBy=key`);
-  const ofKey = data.find(({ apiKeyId }: { apiKeyId: string }) => apiKeyId === id);
-  assert.equal([ofKey.totalBillingUsage, ofKey.events], ['2.5', 2]);
+  assert.equal(inAll(data.filter(({ apiKeyId }: { apiKeyId: string }) => apiKeyId === id)), ['2.5', 2]);
 
   const metered = await customers.meteredKey('10');
   const holding = { usage: '3', hold: { expiresIn: 60 } };
