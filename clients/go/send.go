@@ -52,7 +52,10 @@ func call[Answer any](ctx context.Context, c *Client, done operation, in input, 
 		return nil, err
 	}
 	decoded := new(Answer)
-	return decoded, decode(sent, decoded)
+	if err := json.Unmarshal(sent.text, decoded); err != nil {
+		return decoded, foreign(sent, err)
+	}
+	return decoded, nil
 }
 
 // callText does so for an operation whose answer is not JSON.
@@ -270,13 +273,6 @@ func encode(value any) ([]byte, error) {
 		return nil, fmt.Errorf("keytally: what was given is no JSON: %w", err)
 	}
 	return text, nil
-}
-
-func decode(received *answer, into any) error {
-	if err := json.Unmarshal(received.text, into); err != nil {
-		return foreign(received, err)
-	}
-	return nil
 }
 
 func pauseAfter(attempts int, retryAfter time.Duration) time.Duration {

@@ -1,5 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { succeeds } from '../runtime/succeeds.ts';
 import { systemClock } from '../runtime/clock.ts';
 import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
 import { eventually, wireTo } from '../../tests/helpers/world.ts';
@@ -10,11 +11,7 @@ import { SILENT_FOR_MS } from './silence-watch.ts';
 test('that falls silent is ended, and a next one made; not one whose answer waits for this process', async () => {
   const wire = await wireTo(process.env.TEST_REDIS_URL!);
   const node = connectNode(wire.url, makeLogger('test', 'fatal'), systemClock);
-  const answers = () =>
-    node.client.ping().then(
-      () => true,
-      () => false,
-    );
+  const answers = () => succeeds(node.client.ping());
   await node.connected(60_000);
   try {
     wire.silence();

@@ -424,7 +424,7 @@ function endsOf({ endsAt, rollover }: Grant): number[] {
   return [endsAt, rollover!.endsAt];
 }
 
-function sum(amounts: bigint[]): bigint {
+export function sum(amounts: bigint[]): bigint {
   return amounts.reduce((total, one) => total + one, 0n);
 }
 

@@ -8,7 +8,7 @@ import { formatCredits } from '../../shared/values/credits.ts';
 import type { What } from '../../shared/verification/capture-protocol.ts';
 import { plainClass } from '../../apps/api/sync/loaders/billings.ts';
 import { grantOf, type Command } from './commands.ts';
-import { Account, NEVER, partOf, type Alert, type Answer, type Grant } from './model.ts';
+import { Account, NEVER, partOf, sum, type Alert, type Answer, type Grant } from './model.ts';
 import type { recordOfProduct } from './product-scripts.ts';
 
 const CLOCK_BACK_MS = 7;
@@ -278,8 +278,4 @@ function ageOf({ grant }: Stored): number {
 
 function instant(ms: number): number {
   return ms === NEVER ? LATEST : ms;
-}
-
-function sum(amounts: bigint[]): bigint {
-  return amounts.reduce((total, one) => total + one, 0n);
 }

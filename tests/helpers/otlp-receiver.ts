@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { listen } from './listen.ts';
 
 type Value = { stringValue?: string; intValue?: number | string; doubleValue?: number };
@@ -28,9 +29,7 @@ export async function startOtlpReceiver() {
   const { url } = await listen(server);
 
   async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    let text = '';
-    for await (const chunk of request.setEncoding('utf8')) text += chunk;
-    requests.push({ path: request.url!, headers: request.headers, text });
+    requests.push({ path: request.url!, headers: request.headers, text: await text(request) });
     response.setHeader('Content-Type', 'application/json').end('{}');
   }
 

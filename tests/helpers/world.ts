@@ -349,7 +349,7 @@ function withEndlessPauses(url: string): string {
   return result.href;
 }
 
-function withLogin(url: string, login: string): string {
+export function withLogin(url: string, login: string): string {
   const result = new URL(url);
   ({ username: result.username, password: result.password } = new URL(login));
   return result.href;

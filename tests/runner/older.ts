@@ -1,8 +1,6 @@
-import { execFile } from 'node:child_process';
 import { globSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { StackError } from '../../apps/stack/process/errors.ts';
+import { runToEnd } from '../../apps/stack/process/errors.ts';
 
 // Its lockfile says which: they can't stand in the main one, where each would take the place of `node` and `tsc`.
 const folder = join(import.meta.dirname, '../../clients/node/helpers/older');
@@ -11,10 +9,7 @@ const folder = join(import.meta.dirname, '../../clients/node/helpers/older');
 export async function ensureOlder(say: (line: string) => void): Promise<Record<string, string>> {
   if (isStale()) {
     say('installing older versions of Node and TypeScript');
-    const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund'];
-    await promisify(execFile)('npm', args, { cwd: folder }).catch((error: { stderr?: string }) => {
-      throw new StackError(`npm ci failed: ${error.stderr?.split('\n').find((line) => line.includes('error')) ?? ''}`);
-    });
+    await runToEnd('npm ci failed', 'npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: folder });
   }
   const nodes = globSync(join(folder, 'node_modules/node-*/bin/node')).toSorted();
   return { TEST_OLDER_NODES: nodes.join(':'), TEST_OLDER_TSC: join(folder, 'node_modules/typescript/bin/tsc') };

@@ -57,5 +57,3 @@ async function simulate<T>(work: Promise<T>): Promise<T> {
   for (; !isDone; await turnsGiven()) if (!(await simulation.runOne())) await simulation.advance(500);
   return work;
 }
-
-test.run();

@@ -6,7 +6,7 @@ import { permissions, type Caller } from '../../shared/contract/caller.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
-import { makeDatabases } from '../helpers/world.ts';
+import { makeDatabases, withLogin } from '../helpers/world.ts';
 import { makeBooksServer } from './books-server.ts';
 import { makeKafkaServer } from './kafka-server.ts';
 import { makePostgresServer } from './postgres-server.ts';
@@ -50,11 +50,7 @@ export async function makeStage(slot: string): Promise<Stage> {
   const folder = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), 'keytally-simulator-'));
   const socket = join(folder, 'redis');
   const own = await makeOwnRedis('simulator', { appendonly: 'no', unixsocket: socket });
-  const url = (login: string | undefined) => {
-    const result = new URL(env.DATABASE_URL!);
-    ({ username: result.username, password: result.password } = new URL(login!));
-    return result.href;
-  };
+  const url = (login: string | undefined) => withLogin(env.DATABASE_URL!, login!);
   const path = await postgresSocket(env.DATABASE_URL!);
   const admin = connectPostgres(env.DATABASE_URL!, { max: 1, path });
   const postgres = await makePostgresServer(admin);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { succeeds } from '../../shared/runtime/succeeds.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { stopProcess } from '../../apps/stack/process/processes.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
@@ -87,11 +88,7 @@ test('a synchronous standby that takes over has all that was answered, and no ch
   const upstream = `host=127.0.0.1 port=${port} user=keytally password=a-password application_name=standby`;
   settle(standby, `${fetchesWal}\nrecovery_target_time = ''\nprimary_conninfo = '${upstream}'`);
   const elsewhere = standby.args.map((one) => (one === `port=${port}` ? `port=${otherPort}` : one));
-  const isReady = () =>
-    withConnection(address('keytally', otherPort), (sql) => sql`select`).then(
-      () => true,
-      () => false,
-    );
+  const isReady = () => succeeds(withConnection(address('keytally', otherPort), (sql) => sql`select`));
   const following = await run({ ...standby, args: elsewhere, port: otherPort, isReady });
   await asSuperuser(`alter system set synchronous_standby_names = 'standby'`);
   await asSuperuser('select pg_reload_conf()');

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { succeeds } from '../../shared/runtime/succeeds.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
@@ -53,13 +54,7 @@ test('a server whose certificate is not trusted is refused, and one whose is get
   });
   const isConnected = async () => {
     const connection = connectRedis(`rediss://localhost:${tlsPort}`, makeLogger('test', 'silent'), systemClock);
-    return connection
-      .connected(5_000)
-      .then(
-        () => true,
-        () => false,
-      )
-      .finally(() => connection.close());
+    return succeeds(connection.connected(5_000)).finally(() => connection.close());
   };
   const refusal = 'DEPTH_ZERO_SELF_SIGNED_CERT';
   assert.equal([await isEncrypted(), await answers(), await isConnected()], [refusal, refusal, false]);

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { succeeds } from '../../../shared/runtime/succeeds.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
@@ -60,10 +61,7 @@ export async function withRedis<Result>(
   work: (redis: ShardedRedis, isReachable: boolean) => Promise<Result>,
 ): Promise<Result> {
   const redis = connectRedis(url, makeLogger(name, 'silent'), systemClock);
-  const isReachable = redis.connected(withinMs).then(
-    () => true,
-    () => false,
-  );
+  const isReachable = succeeds(redis.connected(withinMs));
   return isReachable.then((reachable) => work(redis, reachable)).finally(() => redis.close());
 }
 

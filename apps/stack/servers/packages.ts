@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { succeeds } from '../../../shared/runtime/succeeds.ts';
 import { runToEnd, StackError } from '../process/errors.ts';
 
 const run = promisify(execFile);
@@ -66,11 +67,7 @@ async function install({ what, packages, brew, missing }: Wanted, say: (line: st
 
 // What to put before a command so that it runs as root: nothing (`env`) for root, sudo if it asks for no password.
 async function aptRights(): Promise<[string, ...string[]] | undefined> {
-  const has = (command: string, ...args: string[]) =>
-    run(command, args).then(
-      () => true,
-      () => false,
-    );
+  const has = (command: string, ...args: string[]) => succeeds(run(command, args));
   if (!(await has('apt-get', '--version'))) return undefined;
   if (process.getuid?.() === 0) return ['env'];
   return (await has('sudo', '-n', 'true')) ? ['sudo', '-n'] : undefined;

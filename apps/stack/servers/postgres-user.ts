@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { promisify } from 'node:util';
+import { succeeds } from '../../../shared/runtime/succeeds.ts';
 import { StackError } from '../process/errors.ts';
 
 const run = promisify(execFile);
@@ -47,10 +48,7 @@ export async function chooseUser(binary: string, folder: string, data: string): 
 async function reaches(user: PostgresUser, binary: string, folder: string): Promise<boolean> {
   const tries = [user.command(binary, ['--version']), user.command('/bin/sh', ['-c', 'cd "$0"', folder])];
   for (const { command, args, owner } of tries) {
-    const ok = await run(command, args, { ...owner, cwd: '/' }).then(
-      () => true,
-      () => false,
-    );
+    const ok = await succeeds(run(command, args, { ...owner, cwd: '/' }));
     if (!ok) return false;
   }
   return true;

@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Sql } from 'postgres';
+import { succeeds } from '../../../shared/runtime/succeeds.ts';
 import postgres from '../../../shared/stores/postgres-driver.ts';
 import { runToEnd, StackError } from '../process/errors.ts';
 import { chooseUser, type PostgresUser } from './postgres-user.ts';
@@ -81,10 +82,7 @@ export async function withConnection<Result>(url: string, work: (sql: Sql) => Pr
 const environment = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
 
 function answers(url: string): Promise<boolean> {
-  return withConnection(url, (sql) => sql`select 1`).then(
-    () => true,
-    () => false,
-  );
+  return succeeds(withConnection(url, (sql) => sql`select 1`));
 }
 
 interface Binaries {

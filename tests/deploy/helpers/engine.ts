@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { succeeds } from '../../../shared/runtime/succeeds.ts';
 import { atEnd } from '../../helpers/at-end.ts';
 import { eventually } from '../../helpers/eventually.ts';
 
@@ -42,10 +43,7 @@ export async function startEngine(folder: string) {
     const space = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc', ...engine];
     process_ = spawn('flock', [`${data}.lock`, ...space], { env, stdio: ['ignore', log, log] });
     closeSync(log);
-    const answers = () =>
-      docker('info')
-        .then(() => true)
-        .catch(() => false);
+    const answers = () => succeeds(docker('info'));
     // Another test file may have it, for many minutes.
     await eventually('the engine answers', answers, 3_600_000);
   }
