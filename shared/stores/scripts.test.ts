@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { callScript, makeLibrary, scripts, scriptText, useLibrary } from './scripts.ts';
+import { callScript, makeLibrary, scripts, scriptText, useLibrary, type ScriptName } from './scripts.ts';
 
 const folder = new URL('lua/', import.meta.url);
 const filesIn = (path: string) => readdirSync(new URL(path, folder)).filter((file) => file.endsWith('.lua'));
 const read = (path: string) => readFileSync(new URL(path, folder), 'utf8');
 const usesOf = (script: string) => [...script.matchAll(/^-- uses: (.+)$/gm)].flatMap(([, uses]) => uses!.split(' '));
-const names = scripts;
+const names = Object.keys(scripts) as ScriptName[];
 const parts = filesIn('parts/').map((file) => file.replace('.lua', ''));
 const redis = new Redis(process.env.TEST_REDIS_URL!);
 test.after(() => redis.disconnect());

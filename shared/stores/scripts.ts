@@ -2,29 +2,45 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Redis } from 'ioredis';
 
-// All run when Redis has reached `maxmemory`, or it could not be drained, opened again or told of a revocation, except these, whose third
-// argument says that the outbox is full: with that they do, too, and refuse what they would refuse.
-const withOutbox = ['cancel', 'capture', 'verify'] as const;
-// What these add then has a bound of its own. `adjust` and `apply` get what the api had taken before (`grows`), changes, and records of an
-// emptied Redis; moments come whether there is memory or not, and free some.
-const writing = ['adjust', 'apply', 'bring-up-to-date', 'fill', 'rebuild', 'restore-holds', 'set-aside'] as const;
-// Their answers need no replica; those of all others only count once enough replicas have what they wrote.
-const light = [
-  'acknowledge',
-  'begin',
-  'checkpoint',
-  'close',
-  'forget',
-  'group',
-  'open',
-  'reject',
-  'token',
-  'wipe',
-] as const;
+type Script = {
+  /** Its answer only counts once enough replicas have what it wrote. */
+  replicated?: boolean;
+  /**
+   * It runs when Redis has reached `maxmemory`: without it Redis could not be drained, opened again or told of a revocation.
+   * What it adds must have a bound of its own. Redis runs no other script then.
+   */
+  atMemoryLimit?: boolean;
+  /** Its third argument says that the outbox is full, and with that it runs at `maxmemory`, too: it refuses what it would refuse. */
+  hasFullOutbox?: boolean;
+};
 
 /** The scripts of lua/, one file each. */
-export const scripts = [...withOutbox, ...writing, ...light];
-export type ScriptName = (typeof scripts)[number];
+export const scripts = {
+  acknowledge: { atMemoryLimit: true },
+  // The api takes no adjustment while memory is short (`grows`): these are the few that it had taken before.
+  adjust: { replicated: true, atMemoryLimit: true },
+  // Likewise: what is new is refused before it is stored, so these are changes, and records of an emptied Redis.
+  apply: { replicated: true, atMemoryLimit: true },
+  begin: { atMemoryLimit: true },
+  cancel: { replicated: true, hasFullOutbox: true },
+  capture: { replicated: true, hasFullOutbox: true },
+  checkpoint: { atMemoryLimit: true },
+  close: { atMemoryLimit: true },
+  fill: { replicated: true, atMemoryLimit: true },
+  forget: {},
+  group: { atMemoryLimit: true },
+  open: { atMemoryLimit: true },
+  rebuild: { replicated: true, atMemoryLimit: true },
+  reject: { atMemoryLimit: true },
+  'restore-holds': { replicated: true, atMemoryLimit: true },
+  'set-aside': { replicated: true, atMemoryLimit: true },
+  token: { atMemoryLimit: true },
+  // Moments come whether there is memory or not, and free some: what ended leaves the record.
+  'bring-up-to-date': { replicated: true, atMemoryLimit: true },
+  verify: { replicated: true, hasFullOutbox: true },
+  wipe: { atMemoryLimit: true },
+} as const satisfies Record<string, Script>;
+export type ScriptName = keyof typeof scripts;
 
 /** The scripts as a library of Redis functions: what they are made of is made once for a server, and not with each call. */
 export type ScriptLibrary = { text: string; functionOf(name: ScriptName): string };
@@ -42,26 +58,28 @@ export function scriptText(name: ScriptName): string {
 
 /** Makes a library of the scripts. Its name and those of its functions say what is in it: other versions may stand beside it. */
 export function makeLibrary(textOf = scriptText): ScriptLibrary {
+  const names = Object.keys(scripts) as ScriptName[];
   // A server keeps the text as long as the library: without comments.
-  const texts = scripts.map((script) => textOf(script).replace(/^ *--.*\n/gm, ''));
+  const texts = names.map((script) => textOf(script).replace(/^ *--.*\n/gm, ''));
   const name = `keytally_${createHash('sha256').update(texts.join()).digest('hex').slice(0, 12)}`;
-  const functions = new Map(scripts.map((script) => [script, `${name}_${script.replaceAll('-', '_')}`]));
+  const functions = new Map(names.map((script) => [script, `${name}_${script.replaceAll('-', '_')}`]));
   const functionOf = (script: ScriptName) => functions.get(script)!;
-  const registered = scripts.map(
-    (script, i) => `register('${functionOf(script)}', ${isOf(withOutbox, script)}, function()\n${texts[i]!}end)\n`,
-  );
+  const registered = names.map((script, i) => {
+    const { atMemoryLimit = false, hasFullOutbox = false }: Script = scripts[script];
+    return `register('${functionOf(script)}', ${atMemoryLimit}, ${hasFullOutbox}, function()\n${texts[i]!}end)\n`;
+  });
   return { text: `#!lua name=${name}\n${REGISTER}${registered.join('')}`, functionOf };
 }
 
 // Nothing but its registration is allowed while a library is loaded, so a script is made by the first call of it.
 const REGISTER = `
-local function register(name, hasFullOutbox, make)
+local function register(name, atMemoryLimit, hasFullOutbox, make)
   local run
   local function callback(keys, arguments)
     run = run or make()
     return run(keys, arguments)
   end
-  redis.register_function({ function_name = name, callback = callback, flags = hasFullOutbox and {} or { 'allow-oom' } })
+  redis.register_function({ function_name = name, callback = callback, flags = atMemoryLimit and { 'allow-oom' } or {} })
   if hasFullOutbox then redis.register_function({ function_name = name .. '_full', callback = callback, flags = { 'allow-oom' } }) end
 end
 `;
@@ -81,7 +99,8 @@ export function probeOf(client: Redis): string {
 
 /** Whether the answer of a script only counts once enough replicas have what it wrote. */
 export function isReplicated(name: ScriptName): boolean {
-  return !isOf(light, name);
+  const { replicated }: Script = scripts[name];
+  return replicated === true;
 }
 
 /** Runs a script. A server that lacks the scripts gets them, by who may load them (sql/redis/users.conf). */
@@ -92,21 +111,18 @@ export async function callScript(
   args: (string | number | Buffer)[],
 ): Promise<string[]> {
   const library = libraryOf(client);
+  const { hasFullOutbox = false }: Script = scripts[name];
   const run = (suffix: string, given: typeof args) =>
     client.fcall(`${library.functionOf(name)}${suffix}`, keys.length, ...keys, ...given) as Promise<string[]>;
   try {
     return await run('', args);
   } catch (error) {
     const { message } = error as Error;
-    if (isOf(withOutbox, name) && message.startsWith('OOM ')) return run('_full', args.with(2, '1'));
+    if (hasFullOutbox && message.startsWith('OOM ')) return run('_full', args.with(2, '1'));
     if (!message.endsWith('Function not found')) throw error;
     await load(client, library);
     return run('', args);
   }
-}
-
-function isOf(some: readonly ScriptName[], name: ScriptName): boolean {
-  return some.includes(name);
 }
 
 function libraryOf(client: Redis): ScriptLibrary {
