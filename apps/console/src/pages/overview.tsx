@@ -5,7 +5,7 @@ import { Field } from '../parts/form.tsx';
 import { Counts, RefusedCalls, useCounts } from './calls.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { Listed, Table } from '../parts/table.tsx';
-import { Amount, Empty, Facts, grouped, Loaded, PageLink, State, Time, UNNAMED } from '../parts/text.tsx';
+import { Amount, Empty, Facts, grouped, Loaded, MakeOne, PageLink, State, Time, UNNAMED } from '../parts/text.tsx';
 import { billingState } from './customers/billing-state.ts';
 import { groupOptions, groups, LastUsage, sumOf } from './usage.tsx';
 import { isGivenUp, isOf, webhookState } from './webhooks/webhooks.tsx';
@@ -68,13 +68,8 @@ function Today() {
       <Loaded of={facts}>
         {({ data, used }) => {
           const callsOf = (day: string, of = data) => of.filter(isOf(day)).reduce((sum, { count }) => sum + count, 0);
-          const [passed, calls] = [
-            callsOf(
-              to,
-              data.filter(({ status }) => status === 'VALID'),
-            ),
-            callsOf(to),
-          ];
+          const valid = data.filter(({ status }) => status === 'VALID');
+          const [calls, passed] = [callsOf(to), callsOf(to, valid)];
           const usedOn = (day: string) => sumOf(used.items.filter(isOf(day)));
           return (
             <Facts
@@ -91,9 +86,9 @@ function Today() {
       <Loaded of={read}>
         {({ items: rows, isWhole }) => {
           if (!isWhole) return <Empty>There are too many to compare here: the page of all usage has them.</Empty>;
-          const items = [...Map.groupBy(rows, (row) => by.text(row) || UNNAMED)].map(([id, [one, ...more]]) => {
-            const usedOn = (day: string) => sumOf([one!, ...more].filter(isOf(day)));
-            return { id, row: one!, today: usedOn(to), yesterday: usedOn(from) };
+          const items = [...Map.groupBy(rows, (row) => by.text(row) || UNNAMED)].map(([id, some]) => {
+            const usedOn = (day: string) => sumOf(some.filter(isOf(day)));
+            return { id, row: some[0]!, today: usedOn(to), yesterday: usedOn(from) };
           });
           const largest = items.toSorted((a, b) => Number(b.today) - Number(a.today));
           return (
@@ -144,11 +139,7 @@ function LowCustomers() {
         { title: 'Available', amount: 'availableCredits' },
         { title: 'State', width: '8.5rem', state: billingState },
       ]}
-      empty={
-        <>
-          There is no customer. <PageLink to="customers">Make one</PageLink> who pays by use.
-        </>
-      }
+      empty={<MakeOne what="customer" page="customers" why="who pays by use" />}
     />
   );
 }
@@ -157,11 +148,7 @@ function FailingWebhooks() {
   const { id } = useWorkspace();
   const read = useAnswer('get /api/v1/webhook', { limit: 100 }, STATE_MS);
   const all = read.value?.webhooks.filter((one) => isOf(one, id)) ?? [];
-  const none = (
-    <>
-      There is no webhook. <PageLink to="webhooks">Make one</PageLink> to be told of what happens.
-    </>
-  );
+  const none = <MakeOne what="webhook" page="webhooks" why="to be told of what happens" />;
   return (
     <Listed
       title="Webhooks that fail"

@@ -253,7 +253,7 @@ export function Field(props: FieldProps) {
       {props.options ? (
         <select name={input.name} required={input.required} {...given}>
           {options.map(([one, text]) => (
-            <option key={one} value={one} selected={one === value} {...({ defaultSelected: one === value } as object)}>
+            <option key={one} value={one} selected={one === value} {...asDefault(one === value)}>
               {text}
             </option>
           ))}
@@ -272,6 +272,9 @@ export function Field(props: FieldProps) {
 }
 
 const optionOf = (one: string) => <option key={one} value={one} />;
+
+// What a form goes back to when it is reset; Preact does not type it.
+const asDefault = (defaultSelected: boolean): object => ({ defaultSelected });
 
 type Typed = { currentTarget: { value: string } };
 

@@ -118,6 +118,15 @@ export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
 }
 
+/** What stands in the place of things that nobody has made yet. */
+export function MakeOne({ what, page, why }: { what: string; page: string; why: string }) {
+  return (
+    <>
+      There is no {what}. <PageLink to={page}>Make one</PageLink> {why}.
+    </>
+  );
+}
+
 /** Names and values, one below the other; one without a value is left out. */
 export function Facts({ of }: { of: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (

@@ -4,7 +4,7 @@ import { Form } from '../../parts/form.tsx';
 import { changesOf } from '../../parts/own-list.tsx';
 import { Section } from '../../parts/page.tsx';
 import { List } from '../../parts/table.tsx';
-import { Empty, Facts, PageLink } from '../../parts/text.tsx';
+import { Empty, Facts, MakeOne } from '../../parts/text.tsx';
 import type { ApiKey } from './api-key.ts';
 
 type Scope = ItemOf<'get /api/v1/workspace/{id}/scopes'>;
@@ -100,9 +100,7 @@ export function KeyScopes({ of: key, needs, onChange }: Props) {
     <Section title="Scopes" of={read}>
       {({ scopes }) =>
         scopes.length === 0 ? (
-          <Empty>
-            There is no scope. <PageLink to="scopes">Make one</PageLink> to limit what a key may do.
-          </Empty>
+          <Empty children={<MakeOne what="scope" page="scopes" why="to limit what a key may do" />} />
         ) : (
           <Form
             submit="Save scopes"
