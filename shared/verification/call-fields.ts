@@ -3,13 +3,10 @@ import type { Caller } from '../contract/caller.ts';
 import { invalidField } from '../contract/errors.ts';
 import { tracePart } from '../events/carried-trace.ts';
 import { memoize } from '../runtime/memoize.ts';
-import { formatCredits, parseCredits } from '../values/credits.ts';
+import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
 import { hideSecrets } from '../values/secrets.ts';
-import { makeHoldId } from './hold-id.ts';
-import type { Lookup } from './lookup-cache.ts';
 import type { VerifyBody } from './operation.ts';
-import { readLookup, type ScriptAnswer } from './script-protocol.ts';
 
 type AskedCall = { caller: Caller; body: VerifyBody; once: string | undefined; question: string; trace: string };
 
@@ -50,39 +47,6 @@ export function costOf(body: VerifyBody): number {
 export function usageNameOf(body: VerifyBody): string {
   return hideSecrets(body.billing?.usageName ?? 'default');
 }
-
-/** The hold of a verification as a part of its answer's JSON; '' where the script held nothing. */
-export function heldPart(
-  { fields }: ScriptAnswer,
-  lookup: Lookup | undefined,
-  { caller, body, keys }: { caller: Caller; body: VerifyBody; keys: readonly Buffer[] },
-): string {
-  // After the amounts of the account.
-  const [, , , , id, openedMs, endsAtMs, epoch] = fields.usedMicros.split(' ');
-  if (!lookup || id === undefined) return '';
-  const { billingKey, rateKey } = readLookup(lookup.text);
-  const place = billingKey.slice(TAG_AND_KIND);
-  const micros = costOf(body);
-  const said = {
-    shard: String(lookup.shard),
-    workspaceId: lookup.workspaceId,
-    meter: place.slice(lookup.workspaceId.length + 1),
-    billingId: lookup.billingId,
-    id,
-    keyId: rateKey.slice(TAG_AND_KIND),
-    usageName: usageNameOf(body),
-    micros: String(micros),
-    openedMs: openedMs!,
-    endsAtMs: endsAtMs!,
-    epoch: epoch!,
-    onExpiry: body.billing!.hold!.onExpiry ?? 'release',
-  };
-  const holdId = makeHoldId(said, caller.teamId, keys[0]!);
-  return `,"hold":{"id":"${holdId}","credits":"${formatCredits(micros)}","expiresAt":${endsAtMs}}`;
-}
-
-// `{NN}:b:`, before the workspace in the name of a billing record, and `{NN}:r:` before the key.
-const TAG_AND_KIND = 7;
 
 // 132 bits.
 const USAGE_HASH_LENGTH = 22;
