@@ -23,7 +23,7 @@ const AIMED_LOSSES: [at: string, fate: Fate, becomes: Becomes][] = [
 ];
 
 /** What goes wrong in a seed, until it is ended. */
-export function makeFaults({ simulation, stage, crew, work, others, pass, runOne }: Seed) {
+export function makeFaults({ simulation, stage, crew, work, others, pass, settle, runOne }: Seed) {
   const { random, say } = simulation;
   const { redis, postgres, books } = stage.servers;
   let troubled: { server: string; left: number; fates: Fate[] } | undefined;
@@ -124,7 +124,11 @@ export function makeFaults({ simulation, stage, crew, work, others, pass, runOne
   /** What is debited now comes to the books later than a record that is noted now can be rebuilt. */
   async function verifyUnbooked(): Promise<void> {
     aimed.push({ at: 'insert into usage_events', fate: 'paused' });
-    for (let some = 0; some < 4; some++)
+    verifySome(4);
+  }
+
+  function verifySome(count: number): void {
+    for (let some = 0; some < count; some++)
       void work.actions.verify().catch((error: Error) => work.breaks(String(error.stack)));
   }
 
@@ -132,8 +136,7 @@ export function makeFaults({ simulation, stage, crew, work, others, pass, runOne
   async function loseWhatIsBooked(): Promise<void> {
     redis.cutOffReplica();
     crew.startAll();
-    for (let some = 0; some < 3; some++)
-      void work.actions.verify().catch((error: Error) => work.breaks(String(error.stack)));
+    verifySome(3);
     await comeIn();
     if (random.chance(0.5)) {
       await loseAndStart('emptied');
@@ -145,7 +148,7 @@ export function makeFaults({ simulation, stage, crew, work, others, pass, runOne
   /** All that is asked and debited comes to its place. */
   async function comeIn(): Promise<void> {
     for (let round = 0; round < 15; round++) {
-      while (await runOne());
+      await settle();
       await pass(200);
     }
   }
