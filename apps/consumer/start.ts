@@ -36,7 +36,8 @@ export async function startConsumer(
   if (kafka) {
     const source = makeKafkaReader({ ...whole, kafka });
     const consuming = startConsuming({ ...delivering, source });
-    const [reachable, afterMs] = [() => allReady(clock, checks), config.KAFKA_WATCHDOG_SECONDS * 1000];
+    const reachable = () => allReady(clock, checks);
+    const afterMs = config.KAFKA_WATCHDOG_SECONDS * 1000;
     const watchdog = startWatchdog({ ...whole, kafka, assigned: source.assigned, reachable, afterMs, stuck: end });
     running.push({
       async stop() {
