@@ -2,7 +2,7 @@
 import { Kafka as Client, logLevel } from 'kafkajs';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectKafka } from '../../shared/events/kafka.ts';
+import { connectKafka, waitingIn } from '../../shared/events/kafka.ts';
 import { readConfig } from '../../shared/runtime/config.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { groups } from '../../shared/runtime/variables.ts';
@@ -116,7 +116,7 @@ async function booked(billingId: string) {
 }
 
 async function lag(): Promise<number> {
-  return (await progress()).reduce((sum, { committed, end }) => sum + end - committed, 0);
+  return waitingIn(await progress());
 }
 
 async function records(): Promise<number> {
